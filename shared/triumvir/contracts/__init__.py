@@ -1,0 +1,1 @@
+"""What crosses the wire: messages, their codec, and the names and ids they carry."""

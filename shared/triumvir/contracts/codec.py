@@ -1,0 +1,81 @@
+"""Bodies to models and back."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar, get_args
+
+import orjson
+from pydantic import ValidationError
+
+from triumvir.contracts.json_text import JsonText, parse_object
+from triumvir.contracts.messages import AnyMessage, Message
+from triumvir.errors import ContractError
+
+_BY_TYPE: Final[dict[str, type[AnyMessage]]] = {model.TYPE: model for model in get_args(AnyMessage)}
+_M = TypeVar("_M", bound=Message)
+
+
+def types() -> dict[str, type[AnyMessage]]:
+    """Every model by its AMQP ``type``."""
+    return dict(_BY_TYPE)
+
+
+def encode(message: Message) -> bytes:
+    """The body of a message. JSON texts go out as they came in."""
+    return orjson.dumps(message.__dict__, default=_fragment)
+
+
+def _fragment(value: Any) -> Any:
+    if isinstance(value, JsonText):
+        return orjson.Fragment(value.text)
+    raise TypeError(f"no JSON form of {type(value).__name__}")
+
+
+def decode(type_: str | None, body: bytes) -> AnyMessage:
+    """The model of a message between our own processes. Raises ContractError (``unknown_type``, ``invalid``)."""
+    model = _BY_TYPE.get(type_ or "")
+    if model is None:
+        raise ContractError("unknown_type", "type", f"{type_!r} is not known", f"send one of {', '.join(_BY_TYPE)}")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise _contract_error(error) from None
+
+
+def decode_strictly(model: type[_M], body: bytes, *, max_bytes: int, max_depth: int) -> _M:
+    """The model of a message from outside: size, depth and JSON are checked before anything else.
+
+    Raises ContractError (``too_large``, ``too_deep``, ``invalid``) naming the field and the fix.
+    """
+    if len(body) > max_bytes:
+        raise ContractError("too_large", "body", f"{len(body)} bytes, {max_bytes} allowed", "send a reference instead")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ContractError("invalid", "body", f"not UTF-8: {error.reason}", "send UTF-8") from None
+    members = parse_object(text, max_depth=max_depth)
+    plain = {name: value if _is_json_text(model, name) else value.value for name, value in members.items()}
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise _contract_error(error) from None
+
+
+def _is_json_text(model: type[Message], name: str) -> bool:
+    field = model.model_fields.get(name)
+    return field is not None and field.annotation is JsonText
+
+
+def _contract_error(error: ValidationError) -> ContractError:
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "body"
+    given = f" (got {str(first['input'])[:80]!r})" if first["type"] != "missing" else ""
+    return ContractError("invalid", field, f"{first['msg']}{given}", _fix(first["type"], field))
+
+
+def _fix(kind: str, field: str) -> str:
+    if kind == "missing":
+        return f"add {field!r}"
+    if kind.startswith("string_pattern"):
+        return "use a-z, 0-9 and '-' for names; printable ASCII without blanks for order ids"
+    return f"correct {field!r}"

@@ -1,0 +1,175 @@
+"""What crosses the wire: a closed union of frozen models, one per AMQP ``type``.
+
+A body is one JSON object. Unknown members of a known version are ignored; an unknown type is dead-lettered.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal, TypeAlias
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+from triumvir.contracts.json_text import JsonText
+from triumvir.contracts.names import Direction, Name, OrderId
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("holds a NUL character")
+    return text
+
+
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(_storable)]
+"""Text that Postgres can store."""
+
+Effect = Literal["none", "unknown", "certain"]
+"""What is known of a step at the remote side. ``unknown`` and ``certain`` are undone, ``none`` is not."""
+
+FailureKind = Literal["transient", "permanent", "refused"]
+RefusalReason = Literal["stale", "no_time", "unknown_operation"]
+StatusName = Literal[
+    "received", "processing", "step_completed", "retrying", "held", "compensating",
+    "completed", "compensated", "cancelled", "failed", "compensation_failed", "closed",
+    "rejected", "unknown_order", "cancel_refused",
+]  # fmt: skip
+BigInt = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Message(BaseModel):
+    """Base of every body. ``TYPE`` is the AMQP ``type`` property."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+    TYPE: ClassVar[str]
+
+
+class OrderSubmit(Message):
+    """Client to submitter: run this order. Times, priority and progress: the first submission wins."""
+
+    TYPE: ClassVar[str] = "order.submit.v1"
+    order_id: OrderId
+    workflow: Name
+    version: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    payload: JsonText
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    not_before: AwareDatetime | None = None
+    progress: bool = False
+
+
+class OrderCancel(Message):
+    """Client to submitter: stop the order, or undo what was done."""
+
+    TYPE: ClassVar[str] = "order.cancel.v1"
+    order_id: OrderId
+    reason: Text | None = None
+
+
+class OrderQuery(Message):
+    """Client to submitter: send the last status again, or all from ``from_sequence`` on."""
+
+    TYPE: ClassVar[str] = "order.query.v1"
+    order_id: OrderId
+    from_sequence: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+
+
+class _StepRequest(Message):
+    order_no: BigInt
+    client: Name
+    order_id: OrderId
+    workflow: Name
+    version: int
+    step: Name
+    step_no: Annotated[int, Field(ge=1, lt=2**15)]
+    operation: Name
+    payload: JsonText
+    results: dict[str, JsonText] = {}
+    complete_by: AwareDatetime
+    time_left_ms: int
+    attempts_allowed: Annotated[int, Field(ge=0, le=1000)]
+    idempotency_key: str
+    lock: UUID
+    fence: BigInt
+    attempt: int
+    retry: int = 0
+
+
+class StepExecute(_StepRequest):
+    """Scheduler to agent: run an operation."""
+
+    TYPE: ClassVar[str] = "step.execute.v1"
+
+
+class StepCompensate(_StepRequest):
+    """Scheduler to agent: undo an operation. ``result`` is what it returned, if that is known."""
+
+    TYPE: ClassVar[str] = "step.compensate.v1"
+    effect: Literal["unknown", "certain"]
+    result: JsonText | None = None
+
+
+class _StepReply(Message):
+    order_no: BigInt
+    client: Name
+    order_id: OrderId
+    step: Name
+    step_no: Annotated[int, Field(ge=1, lt=2**15)]
+    direction: Direction
+    lock: UUID
+    fence: BigInt
+    calls: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+
+class StepSucceeded(_StepReply):
+    """Agent to scheduler: done. Completes the request."""
+
+    TYPE: ClassVar[str] = "step.succeeded.v1"
+    result: JsonText
+
+
+class StepFailed(_StepReply):
+    """Agent to scheduler: not done. Completes the request. ``reason`` is set for refusals only."""
+
+    TYPE: ClassVar[str] = "step.failed.v1"
+    kind: FailureKind
+    effect: Literal["none", "unknown"]
+    error: Text
+    reason: RefusalReason | None = None
+
+
+class Status(Message):
+    """Scheduler or submitter to client. ``sequence`` rises by one per order; 0 for answers that belong to no order."""
+
+    TYPE: ClassVar[str] = "status.v1"
+    order_id: str
+    status: StatusName
+    sequence: Annotated[int, Field(ge=0)]
+    at: datetime
+    workflow: str | None = None
+    step: str | None = None
+    detail: str | None = None
+    result: JsonText | None = None
+    submission: str | None = None
+
+
+class Alert(Message):
+    """Any process to operators: something needs a human."""
+
+    TYPE: ClassVar[str] = "alert.v1"
+    kind: Name
+    subject: str
+    detail: str
+    at: datetime
+    order: str | None = None
+
+
+class SchedulerWake(Message):
+    """Hint: there is pending work. May be lost."""
+
+    TYPE: ClassVar[str] = "scheduler.wake.v1"
+
+
+FromClient: TypeAlias = OrderSubmit | OrderCancel | OrderQuery
+StepRequest: TypeAlias = StepExecute | StepCompensate
+StepReply: TypeAlias = StepSucceeded | StepFailed
+AnyMessage: TypeAlias = FromClient | StepRequest | StepReply | Status | Alert | SchedulerWake

@@ -1,0 +1,60 @@
+"""Keys and ids that travel on the wire (PROTOCOL: keys, identity). Pure string functions."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import StringConstraints
+
+NAME_PATTERN: Final = r"^[a-z0-9-]{1,40}$"
+ORDER_ID_PATTERN: Final = r"^[!-~]{1,100}$"
+_NAME: Final = re.compile(NAME_PATTERN)
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+"""Client, workflow, step, agent, operation: 1 to 40 of ``a-z``, ``0-9`` and ``-``."""
+
+OrderId = Annotated[str, StringConstraints(pattern=ORDER_ID_PATTERN)]
+"""1 to 100 printable ASCII characters without blanks."""
+
+Direction = Literal["do", "undo"]
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` may name a client, workflow, step, agent or operation."""
+    return _NAME.match(text) is not None
+
+
+def order_key(client: str, order_id: str) -> str:
+    """The order on the wire: ``client/order_id``."""
+    return f"{client}/{order_id}"
+
+
+def submission_id(client: str, order_id: str) -> str:
+    """The message id of a submission; the same for a resubmission."""
+    return f"{client}/{order_id}/submit"
+
+
+def request_id(key: str, step: str, direction: Direction, attempt: int) -> str:
+    """The message id of a request: the same on every re-send of an attempt."""
+    return f"{key}/{step}/{direction}/{attempt}"
+
+
+def reply_id(request_message_id: str, count: int = 1) -> str:
+    """The message id of the ``count``-th reply to a request."""
+    return f"{request_message_id}/reply/{count}"
+
+
+def idempotency_key(key: str, step: str, direction: Direction, generation: int = 0) -> str:
+    """What the remote service dedupes by: the same across attempts and re-sends."""
+    return f"{key}/{step}/{direction}/{generation}"
+
+
+def status_id(key: str, status: str, sequence: int) -> str:
+    """The message id of a status."""
+    return f"{key}/{status}/{sequence}"
+
+
+def alert_id(kind: str, subject: str) -> str:
+    """The message id of an alert: one per kind and subject, however often it is raised."""
+    return f"{kind}/{subject}"

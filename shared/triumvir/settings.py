@@ -1,0 +1,89 @@
+"""Settings: the only reader of the environment. Every one is ``TRIUMVIR_<NAME>``."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from triumvir.errors import ConfigurationError
+
+
+def _seconds(value: Any) -> Any:
+    """Plain numbers are seconds; anything else is left to pydantic (ISO 8601, ``HH:MM:SS``)."""
+    if isinstance(value, str) and value.replace(".", "", 1).isdigit():
+        return timedelta(seconds=float(value))
+    return timedelta(seconds=value) if isinstance(value, int | float) else value
+
+
+Seconds = Annotated[
+    timedelta, BeforeValidator(_seconds), PlainSerializer(timedelta.total_seconds, return_type=float)
+]
+
+
+class Settings(BaseSettings):
+    """What a Triumvir process can be told. Durations are seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="TRIUMVIR_", frozen=True, extra="ignore")
+
+    broker_url: str = Field("amqp://guest:guest@localhost:5672/", description="RabbitMQ, with user and vhost")
+    management_url: str = Field(
+        "http://guest:guest@localhost:15672", description="RabbitMQ management API; used to add clients"
+    )
+    database_url: str = Field("postgresql://localhost/triumvir", description="the Postgres state repository")
+    database_schema: str = Field(
+        "triumvir", pattern=r"^[a-z_][a-z0-9_]{0,40}$", description="the schema that holds every table"
+    )
+    quorum_queues: bool = Field(True, description="declare quorum queues; off for single-node test brokers")
+
+    health_host: str = Field("127.0.0.1", description="where /livez and /readyz listen")
+    health_port: int = Field(0, ge=0, le=65535, description="0: any free port, written to the log")
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_format: str = Field("json", pattern="^(json|console)$")
+    otlp_endpoint: str | None = Field(None, description="OTLP over HTTP, e.g. http://localhost:4318; off when unset")
+    trace_sample_ratio: float = Field(1.0, ge=0, le=1, description="share of orders traced, decided once per order")
+
+    batch_limit: int = Field(200, ge=1, le=1000, description="most messages or rows in one transaction")
+    prefetch: int = Field(400, ge=1, le=10000, description="unacknowledged deliveries of submitter and scheduler")
+    publish_timeout: Seconds = Field(timedelta(seconds=10), description="wait for a publisher confirm")
+    statement_timeout: Seconds = Field(timedelta(seconds=10), description="longest Postgres statement")
+    poll_interval: Seconds = Field(timedelta(seconds=1), description="how often work is looked for without a hint")
+    drain_timeout: Seconds = Field(timedelta(seconds=20), description="time to finish what is in hand on SIGTERM")
+    watchdog_timeout: Seconds = Field(timedelta(seconds=60), description="no progress for so long: exit")
+    outbox_lease: Seconds = Field(timedelta(seconds=10), description="unsent messages are swept after this")
+
+    instance_lease: Seconds = Field(timedelta(seconds=15), description="an instance is gone when silent so long")
+    instance_renewal: Seconds = Field(timedelta(seconds=5), description="how often an instance renews its lease")
+    slots: int = Field(32, ge=1, le=10000, description="operations at once in one agent process")
+    calls_per_request: int = Field(3, ge=1, le=100, description="calls an agent may make for one request")
+    call_backoff: Seconds = Field(timedelta(milliseconds=200), description="first wait between calls, doubling")
+
+    step_timeout: Seconds = Field(timedelta(seconds=10), description="a step without its own complete_within")
+    retry_interval: Seconds = Field(timedelta(seconds=3), description="a request unanswered so long is sent again")
+    max_retries: int = Field(2, ge=0, le=100, description="re-sends of one request; 0 turns them off")
+    jitter_factor: float = Field(0.2, ge=0, lt=1, description="share by which a retry may be early or late")
+    max_failures: int = Field(3, ge=0, le=100, description="failed attempts of a step before on_error")
+    reopen_backoff: Seconds = Field(timedelta(seconds=1), description="wait before the next attempt, doubling")
+    reopen_backoff_max: Seconds = Field(timedelta(seconds=60), description="longest wait before the next attempt")
+
+    supervisor_interval: Seconds = Field(timedelta(seconds=1), description="pause between two scans")
+    supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")
+
+    max_payload_bytes: int = Field(262_144, ge=1024, description="largest order payload")
+    max_json_depth: int = Field(64, ge=1, le=500, description="deepest nesting of an order payload")
+    max_open_orders: int = Field(100_000, ge=1, description="admission: more open orders are refused")
+    dedupe_days: int = Field(90, ge=1, description="how long an order id is remembered after its end")
+
+
+def load(**overrides: Any) -> Settings:
+    """Settings from the environment; ``overrides`` win. Raises ConfigurationError naming each bad variable."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"TRIUMVIR_{'_'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
+            for fault in error.errors()
+        )
+        raise ConfigurationError(faults) from None
