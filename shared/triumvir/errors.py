@@ -9,6 +9,7 @@
     ├── BrokerError                RabbitMQ could not be reached, or refused what was asked
     │   └── TopologyMismatch       a queue or exchange exists with other arguments
     ├── StoreError                 Postgres could not be reached, or its schema is not the one needed
+    ├── Draining                   this process is stopping and takes nothing new
     ├── OperationError             raised by an author's operation
     │   ├── Transient              may work when called again
     │   └── Permanent              will not work, however often it is called
@@ -64,6 +65,10 @@ class TopologyMismatch(BrokerError):
 
 class StoreError(TriumvirError):
     """Postgres could not be reached, or its schema is not the one this release needs."""
+
+
+class Draining(TriumvirError):
+    """This process is stopping and takes nothing new. What was refused is done by another process."""
 
 
 class OperationError(TriumvirError):

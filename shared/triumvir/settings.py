@@ -40,6 +40,7 @@ class Settings(BaseSettings):
 
     health_host: str = Field("127.0.0.1", description="where /livez and /readyz listen")
     health_port: int = Field(0, ge=0, le=65535, description="0: any free port, written to the log")
+    health_port_file: str | None = Field(None, description="the port that was chosen is written here")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     log_format: str = Field("json", pattern="^(json|console)$")
     otlp_endpoint: str | None = Field(None, description="OTLP over HTTP, e.g. http://localhost:4318; off when unset")
@@ -75,6 +76,9 @@ class Settings(BaseSettings):
     max_json_depth: int = Field(64, ge=1, le=500, description="deepest nesting of an order payload")
     max_open_orders: int = Field(100_000, ge=1, description="admission: more open orders are refused")
     dedupe_days: int = Field(90, ge=1, description="how long an order id is remembered after its end")
+
+    crash_at: str | None = Field(None, description="fault tests: die at this crash point, `name` or `name:n`")
+    crash_log: str | None = Field(None, description="fault tests: a line is added here before dying")
 
 
 def load(**overrides: Any) -> Settings:
