@@ -43,31 +43,53 @@ class Settings(BaseSettings):
     health_port_file: str | None = Field(None, description="the port that was chosen is written here")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     log_format: str = Field("json", pattern="^(json|console)$")
-    otlp_endpoint: str | None = Field(None, description="OTLP over HTTP, e.g. http://localhost:4318; off when unset")
-    trace_sample_ratio: float = Field(1.0, ge=0, le=1, description="share of orders traced, decided once per order")
+    otlp_endpoint: str | None = Field(
+        None, description="OTLP over HTTP, e.g. http://localhost:4318; off when unset"
+    )
+    trace_sample_ratio: float = Field(
+        1.0, ge=0, le=1, description="share of orders traced, decided once per order"
+    )
 
     batch_limit: int = Field(200, ge=1, le=1000, description="most messages or rows in one transaction")
-    prefetch: int = Field(400, ge=1, le=10000, description="unacknowledged deliveries of submitter and scheduler")
+    prefetch: int = Field(
+        400, ge=1, le=10000, description="unacknowledged deliveries of submitter and scheduler"
+    )
     publish_timeout: Seconds = Field(timedelta(seconds=10), description="wait for a publisher confirm")
     statement_timeout: Seconds = Field(timedelta(seconds=10), description="longest Postgres statement")
-    poll_interval: Seconds = Field(timedelta(seconds=1), description="how often work is looked for without a hint")
-    drain_timeout: Seconds = Field(timedelta(seconds=20), description="time to finish what is in hand on SIGTERM")
+    poll_interval: Seconds = Field(
+        timedelta(seconds=1), description="how often work is looked for without a hint"
+    )
+    drain_timeout: Seconds = Field(
+        timedelta(seconds=20), description="time to finish what is in hand on SIGTERM"
+    )
     watchdog_timeout: Seconds = Field(timedelta(seconds=60), description="no progress for so long: exit")
     outbox_lease: Seconds = Field(timedelta(seconds=10), description="unsent messages are swept after this")
 
-    instance_lease: Seconds = Field(timedelta(seconds=15), description="an instance is gone when silent so long")
-    instance_renewal: Seconds = Field(timedelta(seconds=5), description="how often an instance renews its lease")
+    instance_lease: Seconds = Field(
+        timedelta(seconds=15), description="an instance is gone when silent so long"
+    )
+    instance_renewal: Seconds = Field(
+        timedelta(seconds=5), description="how often an instance renews its lease"
+    )
     slots: int = Field(32, ge=1, le=10000, description="operations at once in one agent process")
     calls_per_request: int = Field(3, ge=1, le=100, description="calls an agent may make for one request")
-    call_backoff: Seconds = Field(timedelta(milliseconds=200), description="first wait between calls, doubling")
+    call_backoff: Seconds = Field(
+        timedelta(milliseconds=200), description="first wait between calls, doubling"
+    )
 
     step_timeout: Seconds = Field(timedelta(seconds=10), description="a step without its own complete_within")
-    retry_interval: Seconds = Field(timedelta(seconds=3), description="a request unanswered so long is sent again")
+    retry_interval: Seconds = Field(
+        timedelta(seconds=3), description="a request unanswered so long is sent again"
+    )
     max_retries: int = Field(2, ge=0, le=100, description="re-sends of one request; 0 turns them off")
     jitter_factor: float = Field(0.2, ge=0, lt=1, description="share by which a retry may be early or late")
     max_failures: int = Field(3, ge=0, le=100, description="failed attempts of a step before on_error")
-    reopen_backoff: Seconds = Field(timedelta(seconds=1), description="wait before the next attempt, doubling")
-    reopen_backoff_max: Seconds = Field(timedelta(seconds=60), description="longest wait before the next attempt")
+    reopen_backoff: Seconds = Field(
+        timedelta(seconds=1), description="wait before the next attempt, doubling"
+    )
+    reopen_backoff_max: Seconds = Field(
+        timedelta(seconds=60), description="longest wait before the next attempt"
+    )
 
     supervisor_interval: Seconds = Field(timedelta(seconds=1), description="pause between two scans")
     supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")

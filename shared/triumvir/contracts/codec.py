@@ -35,7 +35,9 @@ def decode(type_: str | None, body: bytes) -> AnyMessage:
     """The model of a message between our own processes. Raises ContractError (``unknown_type``, ``invalid``)."""
     model = _BY_TYPE.get(type_ or "")
     if model is None:
-        raise ContractError("unknown_type", "type", f"{type_!r} is not known", f"send one of {', '.join(_BY_TYPE)}")
+        raise ContractError(
+            "unknown_type", "type", f"{type_!r} is not known", f"send one of {', '.join(_BY_TYPE)}"
+        )
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -48,7 +50,9 @@ def decode_strictly(model: type[_M], body: bytes, *, max_bytes: int, max_depth: 
     Raises ContractError (``too_large``, ``too_deep``, ``invalid``) naming the field and the fix.
     """
     if len(body) > max_bytes:
-        raise ContractError("too_large", "body", f"{len(body)} bytes, {max_bytes} allowed", "send a reference instead")
+        raise ContractError(
+            "too_large", "body", f"{len(body)} bytes, {max_bytes} allowed", "send a reference instead"
+        )
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -145,14 +145,18 @@ def _doubled(name: str) -> ContractError:
 
 def _exact_integer(text: str) -> int:
     if len(text) > 17 or abs(int(text)) > _MAX_EXACT_INTEGER:
-        raise ContractError("invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string")
+        raise ContractError(
+            "invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string"
+        )
     return int(text)
 
 
 def _finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ContractError("invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string")
+        raise ContractError(
+            "invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string"
+        )
     return number
 
 

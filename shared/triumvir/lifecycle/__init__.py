@@ -1,1 +1,45 @@
+"""The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
+from triumvir.lifecycle.decide import decide
+from triumvir.lifecycle.draft import HoldReason, Moment, Policy
+from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
+from triumvir.lifecycle.record import (
+    Decision,
+    LogRow,
+    OrderRecord,
+    Send,
+    SendAlert,
+    SendRequest,
+    SendStatus,
+    StepRecord,
+)
+from triumvir.lifecycle.states import ARROWS, END, LIVE, RESTING, STATUS_OF_STATE, State, is_legal
+
+__all__ = [
+    "ARROWS",
+    "END",
+    "LIVE",
+    "RESTING",
+    "STATUS_OF_STATE",
+    "Broken",
+    "CancelRequested",
+    "Claimed",
+    "Decision",
+    "Event",
+    "Expired",
+    "HoldReason",
+    "LogRow",
+    "Moment",
+    "OrderRecord",
+    "Policy",
+    "Replied",
+    "RetryDue",
+    "Send",
+    "SendAlert",
+    "SendRequest",
+    "SendStatus",
+    "State",
+    "StepRecord",
+    "decide",
+    "is_legal",
+]

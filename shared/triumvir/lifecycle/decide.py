@@ -1,0 +1,37 @@
+"""The heart: what an event means for an order. Pure; time, chance and surroundings come in as a Moment."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from triumvir.lifecycle.dispatch import claimed, retry_due
+from triumvir.lifecycle.draft import Draft, Moment, Policy
+from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
+from triumvir.lifecycle.failure import broken, cancel, expired
+from triumvir.lifecycle.record import Decision, OrderRecord
+from triumvir.lifecycle.replies import replied
+from triumvir.workflow import Workflow
+
+
+def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment, policy: Policy) -> Decision:
+    """The order after ``event``, the messages to send once that is committed, and the rows of its history.
+
+    An event that no longer fits the order (stale, doubled, late) changes nothing.
+    """
+    draft = Draft(record, workflow, moment, policy)
+    match event:
+        case Claimed():
+            claimed(draft)
+        case Replied(reply):
+            replied(draft, reply)
+        case RetryDue():
+            retry_due(draft)
+        case Expired(begun, calls):
+            expired(draft, begun=begun, calls=calls)
+        case CancelRequested(reason):
+            cancel(draft, reason)
+        case Broken(problem):
+            broken(draft, problem)
+        case _:
+            assert_never(event)
+    return draft.decision()

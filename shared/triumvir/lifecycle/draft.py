@@ -1,0 +1,117 @@
+"""A decision in the making: each move appends its log row and what must be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from triumvir.contracts.messages import StatusName
+from triumvir.lifecycle.record import Decision, LogRow, OrderRecord, Send, SendAlert, SendStatus, StepRecord
+from triumvir.lifecycle.retry import RetryPolicy
+from triumvir.lifecycle.states import END, State
+from triumvir.workflow import Step, Workflow
+
+HoldReason = Callable[[str, str], str | None]
+"""``(agent, operation)`` to why it cannot be dispatched now, or None if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The constant settings of recovery."""
+
+    step_timeout: timedelta = timedelta(seconds=10)
+    retry_interval: timedelta = timedelta(seconds=3)
+    max_retries: int = 2
+    jitter_factor: float = 0.2
+    max_failures: int = 3
+    reopen_backoff: timedelta = timedelta(seconds=1)
+    reopen_backoff_max: timedelta = timedelta(seconds=60)
+
+    def of_step(self, step: Step) -> RetryPolicy:
+        """The retry policy that binds one step."""
+        timeout = step.complete_within or self.step_timeout
+        return RetryPolicy(timeout, self.retry_interval, self.max_retries, self.jitter_factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What time, chance and the surroundings bring in: the database's clock, an unused lock, a draw from
+    0 to 1, and what cannot be dispatched now.
+    """
+
+    now: datetime
+    lock: UUID
+    draw: float = 0.5
+    hold_reason: HoldReason = lambda agent, operation: None
+
+
+class Draft:
+    """Collects one decision. Not shared, not kept."""
+
+    def __init__(self, record: OrderRecord, workflow: Workflow, moment: Moment, policy: Policy) -> None:
+        self.record = record
+        self.workflow = workflow
+        self.moment = moment
+        self.policy = policy
+        self.late = False
+        self._sends: list[Send] = []
+        self._log: list[LogRow] = []
+
+    def move(
+        self,
+        why: str,
+        *,
+        to: State | None = None,
+        tell: StatusName | None = None,
+        step_no: int | None = None,
+        **changes: Any,
+    ) -> None:
+        """Writes one log row: the order goes to ``to`` (or stays), and the client is told ``tell`` if given."""
+        before = self.record.state
+        after = to or before
+        history = self.record.history + 1
+        sequence = self.record.sequence + 1 if tell else None
+        self._log.append(LogRow(history, self.moment.now, before, after, why, step_no, tell, sequence))
+        if tell:
+            self._sends.append(SendStatus(history))
+        self.record = replace(
+            self.record,
+            state=after,
+            history=history,
+            sequence=sequence or self.record.sequence,
+            ended_at=(self.record.ended_at or self.moment.now) if after in END else None,
+            **changes,
+        )
+
+    def set_step(self, step: StepRecord) -> None:
+        """Writes a step record."""
+        self.record = self.record.with_step(step)
+
+    def send(self, send: Send) -> None:
+        """Adds a message that leaves after the commit."""
+        self._sends.append(send)
+
+    def alert(self, kind: Any) -> None:
+        """Tells the operators why the last move was made."""
+        self._sends.append(SendAlert(kind, self.record.history))
+
+    def next_fence(self) -> int:
+        """Rises with every claim, re-opening and start of compensation; never behind the database's clock."""
+        return max(self.record.fence + 1, int(self.moment.now.timestamp() * 1_000_000))
+
+    def unlocked(self) -> dict[str, Any]:
+        """The changes that end an attempt: no lock, no deadline, no timers, a higher fence."""
+        return {
+            "locked_by": None,
+            "complete_by": None,
+            "wake_at": None,
+            "sent_at": None,
+            "retries": 0,
+            "fence": self.next_fence(),
+        }
+
+    def decision(self) -> Decision:
+        return Decision(self.record, tuple(self._sends), tuple(self._log), self.late)

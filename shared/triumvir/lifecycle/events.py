@@ -1,0 +1,49 @@
+"""What can happen to an order. Facts from messages, timers and scans; no I/O in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triumvir.contracts.messages import StepReply
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A scheduler holds the row of a claimable order and may dispatch its next request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """An agent answered a request."""
+
+    reply: StepReply
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The time at which an unanswered request is sent again has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The deadline passed. ``begun``: the agent's inbox shows a call under this fence; ``calls`` made so far."""
+
+    begun: bool
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """The client wants the order stopped, or undone."""
+
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Deciding or writing this order failed: it is set aside so that its neighbours go on."""
+
+    problem: str
+
+
+Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Broken

@@ -1,0 +1,173 @@
+"""Deadlines that passed, giving up, cancelling, and the start of compensation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from triumvir.contracts.messages import StatusName
+from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle.record import StepRecord
+from triumvir.lifecycle.retry import reopen_backoff
+
+UNBEGUN_ALERT: Final = 3
+"""So many attempts in a row that no agent began raise an alert."""
+
+
+def expired(draft: Draft, *, begun: bool, calls: int) -> None:
+    """The supervisor's decision on an order whose deadline passed: re-open it or give it up."""
+    record = draft.record
+    if record.locked_by is None or record.complete_by is None or record.complete_by > draft.moment.now:
+        return
+    step = record.step_record(record.step or 0)
+    if step is None:
+        raise LookupError(f"{record.key}: step {record.step} is locked without its record")
+    if record.state == "compensating":
+        _expired_undo(draft, step, begun)
+    elif record.state == "processing":
+        _expired_step(draft, step, begun, calls)
+
+
+def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> None:
+    name = draft.workflow.step(step.step_no).name
+    if step.state == "running":
+        effect = "unknown" if begun and step.effect == "none" else step.effect
+        error = step.error if not begun else "no answer before the deadline"
+        step = replace(step, state="failed", effect=effect, calls=max(step.calls, calls), error=error)
+        draft.set_step(step)
+    if draft.record.cancel_requested:
+        cancel_now(draft, "cancelled by the client")
+    elif not begun:
+        _reopen_unbegun(draft, f"no agent began {name}")
+    elif draft.record.failure_count < draft.policy.max_failures:
+        _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again")
+    else:
+        give_up(draft, f"{name} failed {draft.record.failure_count + 1} times: {step.error}")
+
+
+def _reopen(draft: Draft, why: str) -> None:
+    record, policy = draft.record, draft.policy
+    failures = record.failure_count + 1
+    wait = reopen_backoff(failures, policy.reopen_backoff, policy.reopen_backoff_max)
+    tell: StatusName | None = None if record.told_retrying else "retrying"
+    draft.move(
+        why,
+        to="pending",
+        tell=tell,
+        step_no=record.step,
+        failure_count=failures,
+        unbegun_count=0,
+        told_retrying=True,
+        not_before=draft.moment.now + wait,
+        **draft.unlocked(),
+    )
+
+
+def _reopen_unbegun(draft: Draft, why: str) -> None:
+    """Nobody called anything: that burns nothing. Three in a row are told to the operators."""
+    record = draft.record
+    unbegun = record.unbegun_count + 1
+    draft.move(
+        f"{why}; held back, nothing is counted",
+        to="pending" if record.state == "processing" else None,
+        step_no=record.step,
+        unbegun_count=unbegun,
+        **draft.unlocked(),
+    )
+    if unbegun == UNBEGUN_ALERT:
+        draft.alert("never-begun")
+
+
+def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
+    name = draft.workflow.step(step.step_no).name
+    policy = draft.policy
+    if not begun:
+        _reopen_unbegun(draft, f"no agent began the undo of {name}")
+        return
+    tries = step.undo_tries + 1
+    error = step.undo_error or "no answer before the deadline"
+    if tries > policy.max_failures:
+        draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
+        compensation_failed(draft, f"undo of {name} failed {tries} times: {error}")
+        return
+    draft.set_step(replace(step, undo_tries=tries, undo_error=error))
+    wait = reopen_backoff(tries, policy.reopen_backoff, policy.reopen_backoff_max)
+    draft.move(
+        f"undo of {name} failed ({error}); it is tried again",
+        step_no=step.step_no,
+        unbegun_count=0,
+        not_before=draft.moment.now + wait,
+        **draft.unlocked(),
+    )
+
+
+def give_up(draft: Draft, why: str) -> None:
+    """A step failed for good: what ``on_error`` of the workflow says."""
+    if draft.record.cancel_requested or draft.workflow.on_error == "compensate":
+        begin_compensation(draft, why)
+        return
+    draft.move(why, to="error", tell="failed", step_no=draft.record.step, **draft.unlocked())
+    draft.alert("order-halted")
+
+
+def begin_compensation(draft: Draft, why: str) -> None:
+    """The order will be undone. It is claimable again at once; the claim dispatches the first undo."""
+    draft.move(
+        why,
+        to="compensating",
+        tell="compensating",
+        held_by=None,
+        not_before=None,
+        failure_count=0,
+        unbegun_count=0,
+        cancel_requested=False,
+        **draft.unlocked(),
+    )
+
+
+def compensation_failed(draft: Draft, why: str) -> None:
+    """An undo failed for good: the order rests until an operator decides."""
+    draft.move(
+        why,
+        to="compensation_failed",
+        tell="compensation_failed",
+        step_no=draft.record.step,
+        **draft.unlocked(),
+    )
+    draft.alert("compensation-failed")
+
+
+def cancel(draft: Draft, reason: str | None) -> None:
+    """The client's cancel: at once if nothing is under way, else at the reply or the deadline."""
+    record = draft.record
+    why = f"cancelled by the client{f': {reason}' if reason else ''}"
+    step = record.step_record(record.step or 0)
+    answered = record.state == "processing" and step is not None and step.state != "running"
+    if answered or record.state in ("pending", "error"):
+        cancel_now(draft, why)
+    elif record.state == "processing":
+        if not record.cancel_requested:
+            draft.move(f"{why}; takes effect at the answer or the deadline", cancel_requested=True)
+    elif record.state == "compensating":
+        draft.move("cancel asked for; the order is being undone already", tell="compensating")
+    else:
+        draft.move(f"cancel refused: the order is {record.state}", tell="cancel_refused")
+
+
+def cancel_now(draft: Draft, why: str) -> None:
+    """No request is under way: cancelled if nothing was ever begun, else undone."""
+    if draft.record.begun or draft.record.state == "error":
+        begin_compensation(draft, why)
+    else:
+        draft.move(
+            why, to="cancelled", tell="cancelled", held_by=None, cancel_requested=False, **draft.unlocked()
+        )
+
+
+def broken(draft: Draft, problem: str) -> None:
+    """Deciding or writing this order failed: it rests with an alert, so that its neighbours go on."""
+    if draft.record.state in ("pending", "processing"):
+        draft.move(problem, to="error", tell="failed", held_by=None, **draft.unlocked())
+        draft.alert("order-halted")
+    elif draft.record.state == "compensating":
+        compensation_failed(draft, problem)

@@ -1,0 +1,151 @@
+"""An order and its steps as frozen values: what the heart reads and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from triumvir.contracts.messages import Effect
+from triumvir.contracts.names import Direction, order_key
+from triumvir.lifecycle.states import State, StepState, UndoState
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step that was dispatched at least once; also its entry in the compensation log.
+
+    ``effect`` is what all requests *answered or expired so far* say of the remote side. ``state`` is
+    ``running`` while the last request is unanswered, ``failed`` when it was answered without success.
+    """
+
+    step_no: int
+    attempt: int
+    state: StepState = "running"
+    calls: int = 0
+    effect: Effect = "none"
+    result: str | None = None
+    error: str | None = None
+    undo_state: UndoState | None = None
+    undo_tries: int = 0
+    undo_generation: int = 0
+    undo_error: str | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether any request for this step may have reached its remote service."""
+        return self.calls > 0 or self.effect != "none" or self.state == "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRecord:
+    """The state record of an order. Times are the database's. ``step`` is the ordinal (from 1) that is being
+    run or, while compensating, undone. ``sequence`` numbers published statuses, ``history`` log rows.
+    """
+
+    no: int
+    client: str
+    order_id: str
+    workflow: str
+    version: int
+    state: State = "pending"
+    locked_by: UUID | None = None
+    fence: int = 0
+    attempt: int = 0
+    step: int | None = None
+    sent_at: datetime | None = None
+    complete_by: datetime | None = None
+    wake_at: datetime | None = None
+    retries: int = 0
+    not_before: datetime | None = None
+    held_by: str | None = None
+    cancel_requested: bool = False
+    failure_count: int = 0
+    unbegun_count: int = 0
+    sequence: int = 0
+    history: int = 0
+    progress: bool = False
+    told_retrying: bool = False
+    told_held: bool = False
+    status_queue: str = ""
+    trace: str | None = None
+    ended_at: datetime | None = None
+    steps: tuple[StepRecord, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return order_key(self.client, self.order_id)
+
+    @property
+    def direction(self) -> Direction:
+        return "undo" if self.state == "compensating" else "do"
+
+    @property
+    def begun(self) -> bool:
+        return any(step.begun or step.state == "running" for step in self.steps)
+
+    def step_record(self, step_no: int) -> StepRecord | None:
+        """The record of a step, or None if it was never dispatched."""
+        return next((step for step in self.steps if step.step_no == step_no), None)
+
+    def with_step(self, changed: StepRecord) -> OrderRecord:
+        """This order with one step record added or exchanged; they stay in order of their ordinals."""
+        others = [step for step in self.steps if step.step_no != changed.step_no]
+        return replace(self, steps=tuple(sorted([*others, changed], key=lambda step: step.step_no)))
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Publish the request for the order's current step and direction (again, if ``retry`` > 0)."""
+
+    step_no: int
+    direction: Direction
+    fence: int
+    retry: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SendStatus:
+    """Publish the status written in log row ``history``."""
+
+    history: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendAlert:
+    """Tell the operators. ``history`` is the log row whose ``why`` is the text."""
+
+    kind: Literal["order-halted", "compensation-failed", "never-begun", "late-success"]
+    history: int
+
+
+Send = SendRequest | SendStatus | SendAlert
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One row of ``transitions``: append-only history, and the replay of statuses."""
+
+    n: int
+    at: datetime
+    before: State
+    after: State
+    why: str
+    step_no: int | None = None
+    status: str | None = None
+    sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an event means for an order. ``changed`` is False if nothing at all has to be written."""
+
+    record: OrderRecord
+    sends: tuple[Send, ...] = ()
+    log: tuple[LogRow, ...] = ()
+    late: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.log)

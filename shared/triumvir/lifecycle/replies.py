@@ -1,0 +1,173 @@
+"""What an agent's reply means: the awaited one moves the order, any other is late and moves nothing,
+but a success that comes late is never forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
+from triumvir.lifecycle.dispatch import hold, run_next_step, undo_next_step
+from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle.failure import begin_compensation, compensation_failed, give_up
+from triumvir.lifecycle.record import OrderRecord, StepRecord
+
+
+def replied(draft: Draft, reply: StepReply) -> None:
+    """Folds one reply into the order."""
+    if not _is_awaited(draft, reply):
+        _late(draft, reply)
+    elif isinstance(reply, StepSucceeded):
+        _succeeded(draft, reply) if reply.direction == "do" else _undone(draft, reply)
+    elif reply.kind == "refused":
+        _refused(draft, reply)
+    elif reply.kind == "permanent":
+        _failed_for_good(draft, reply)
+    else:
+        _ends_attempt(draft, reply)
+
+
+def _is_awaited(draft: Draft, reply: StepReply) -> bool:
+    record = draft.record
+    awaited_state = "processing" if reply.direction == "do" else "compensating"
+    return (
+        record.state == awaited_state
+        and record.locked_by == reply.lock
+        and record.fence == reply.fence
+        and record.step == reply.step_no
+        and record.complete_by is not None
+        and record.complete_by > draft.moment.now
+    )
+
+
+def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
+    step = _step(draft.record, reply)
+    draft.set_step(
+        replace(
+            step, state="completed", effect="certain", calls=reply.calls, result=reply.result.text, error=None
+        )
+    )
+    name = draft.workflow.step(reply.step_no).name
+    last = reply.step_no == len(draft.workflow.steps)
+    draft.move(
+        f"{name} completed",
+        tell="step_completed" if draft.record.progress and not last else None,
+        step_no=reply.step_no,
+        failure_count=0,
+        unbegun_count=0,
+    )
+    if draft.record.cancel_requested:
+        begin_compensation(draft, "cancelled by the client")
+    else:
+        run_next_step(draft)
+
+
+def _undone(draft: Draft, reply: StepSucceeded) -> None:
+    draft.set_step(replace(_step(draft.record, reply), undo_state="undone", undo_error=None))
+    draft.move(f"{draft.workflow.step(reply.step_no).name} undone", step_no=reply.step_no, unbegun_count=0)
+    undo_next_step(draft)
+
+
+def _refused(draft: Draft, reply: StepFailed) -> None:
+    """Nothing was called. An unknown operation holds the order; no time left takes the expired road."""
+    if reply.reason == "unknown_operation":
+        step = draft.workflow.step(reply.step_no)
+        operation = step.operation if reply.direction == "do" else step.undo
+        _settle_unbegun(draft, reply)
+        hold(draft, f"operation:{step.agent}/{operation}")
+    elif reply.reason == "no_time":
+        draft.move("refused by the agent: no time left", complete_by=draft.moment.now, wake_at=None)
+    else:
+        _late(draft, reply)
+
+
+def _settle_unbegun(draft: Draft, reply: StepFailed) -> None:
+    step = _step(draft.record, reply)
+    if reply.direction == "do":
+        draft.set_step(replace(step, state="failed", error=reply.error))
+    else:
+        draft.set_step(replace(step, undo_error=reply.error))
+
+
+def _failed_for_good(draft: Draft, reply: StepFailed) -> None:
+    step = _step(draft.record, reply)
+    name = draft.workflow.step(reply.step_no).name
+    if reply.direction == "undo":
+        draft.set_step(replace(step, undo_state="undo_failed", undo_error=reply.error))
+        compensation_failed(draft, f"undo of {name} failed: {reply.error}")
+        return
+    draft.set_step(_failed_step(step, reply))
+    draft.move(f"{name} failed: {reply.error}", step_no=reply.step_no)
+    give_up(draft, f"{name} failed: {reply.error}")
+
+
+def _ends_attempt(draft: Draft, reply: StepFailed) -> None:
+    """A transient failure ends the attempt now; the supervisor takes the same road as for a timeout."""
+    step = _step(draft.record, reply)
+    if reply.direction == "undo":
+        draft.set_step(replace(step, undo_error=reply.error))
+    else:
+        draft.set_step(_failed_step(step, reply))
+    name = draft.workflow.step(reply.step_no).name
+    draft.move(
+        f"{name} failed, may work later: {reply.error}",
+        step_no=reply.step_no,
+        complete_by=draft.moment.now,
+        wake_at=None,
+    )
+
+
+def _failed_step(step: StepRecord, reply: StepFailed) -> StepRecord:
+    return replace(
+        step,
+        state="failed",
+        calls=max(step.calls, reply.calls),
+        effect=_worse(step.effect, reply.effect),
+        error=reply.error,
+    )
+
+
+def _worse(before: Effect, now: Effect) -> Effect:
+    """Doubt stays: one request answered ``none`` says nothing of the requests before it."""
+    rank: dict[Effect, int] = {"none": 0, "unknown": 1, "certain": 2}
+    return before if rank[before] >= rank[now] else now
+
+
+def _late(draft: Draft, reply: StepReply) -> None:
+    draft.late = True
+    step = draft.record.step_record(reply.step_no)
+    if step is None or reply.direction == "undo" or not isinstance(reply, StepSucceeded):
+        return
+    if step.state == "completed" or step.effect == "certain":
+        return
+    _late_success(draft, step, reply)
+
+
+def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
+    """The effect is certain now. An undo that may have come before it runs anew, under a new generation of
+    its key, so that a remote service which dedupes by key does not answer from memory.
+    """
+    record = draft.record
+    name = draft.workflow.step(reply.step_no).name
+    known = replace(step, effect="certain", calls=max(step.calls, reply.calls), result=reply.result.text)
+    again = step.undo_state is not None and draft.workflow.step(reply.step_no).undo is not None
+    why = f"late success of {name}"
+    if record.state in ("compensating", "compensated", "cancelled") and again:
+        known = replace(known, undo_state=None, undo_generation=step.undo_generation + 1)
+    draft.set_step(known)
+    if record.state in ("compensated", "cancelled") and draft.workflow.step(reply.step_no).undo is not None:
+        begin_compensation(draft, f"{why}; its undo runs again")
+        draft.alert("late-success")
+    elif record.state == "compensating" and again and record.step == reply.step_no:
+        draft.move(f"{why}; its undo runs again", step_no=reply.step_no, **draft.unlocked())
+    else:
+        draft.move(why, step_no=reply.step_no)
+        if record.state in ("processed", "closed", "compensation_failed"):
+            draft.alert("late-success")
+
+
+def _step(record: OrderRecord, reply: StepReply) -> StepRecord:
+    step = record.step_record(reply.step_no)
+    if step is None:
+        raise LookupError(f"{record.key}: step {reply.step_no} was dispatched without its record")
+    return step
