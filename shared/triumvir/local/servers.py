@@ -1,0 +1,75 @@
+"""A private broker and a private database together."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from triumvir.local import folders
+from triumvir.local.broker import PrivateBroker
+from triumvir.local.database import PrivateDatabase
+
+
+class PrivateServers:
+    """``broker`` and ``database`` under one folder; without one, under a temporary one that is removed.
+
+    Methods block; ``async with`` does not.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._temporary = folder is None
+        self.folder = folder.resolve() if folder else folders.make_temporary()
+        self.broker = PrivateBroker(self.folder / "broker")
+        self.database = PrivateDatabase(self.folder / "database")
+
+    def start(self) -> None:
+        """Start both at once; neither is left running when the other cannot start."""
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                starts = [pool.submit(self.broker.start), pool.submit(self.database.start)]
+            for start in starts:
+                start.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop both in order; data and ports are kept for the next start."""
+        with ThreadPoolExecutor(2) as pool:
+            stops = [pool.submit(self.broker.stop), pool.submit(self.database.stop)]
+        for stop in stops:
+            stop.result()
+
+    def env(self) -> dict[str, str]:
+        """The settings by which processes find these servers."""
+        return {
+            "TRIUMVIR_BROKER_URL": self.broker.url,
+            "TRIUMVIR_MANAGEMENT_URL": self.broker.management_url,
+            "TRIUMVIR_DATABASE_URL": self.database.url,
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._clean_up()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await asyncio.to_thread(self.__exit__)
+
+    def _clean_up(self) -> None:
+        if not self._temporary:
+            return self.stop()
+        self.broker.kill()
+        self.database.stop("immediate")
+        folders.remove(self.folder)
