@@ -1,0 +1,1 @@
+"""The agent service: hosts the agents that authors write."""

@@ -1,0 +1,1 @@
+"""The scheduler: claims orders and runs their steps."""

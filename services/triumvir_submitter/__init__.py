@@ -1,0 +1,1 @@
+"""The submitter: takes orders in, or refuses them in words."""

@@ -1,0 +1,1 @@
+"""The supervisor: recovers what got stuck."""

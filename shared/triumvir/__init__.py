@@ -1,0 +1,1 @@
+"""The public surface of Triumvir and nothing else."""
