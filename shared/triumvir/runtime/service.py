@@ -1,0 +1,86 @@
+"""The chassis of every service: start, run, drain, exit code.
+
+::
+
+    def main() -> None:
+        run_service("scheduler", serve)
+
+    async def serve(chassis: Chassis) -> None:
+        pool = await chassis.enter(open_pool(chassis.settings))
+        ...
+        chassis.add_loop(Loop("claims", claims.step, chassis.settings.poll_interval))
+        chassis.add_readiness("database", pool.ready)
+        chassis.on_drain("stop taking", consumer.stop_taking, order=drain.TAKING)
+
+``serve`` wires and returns; loops and tasks begin when it has returned. SIGTERM or SIGINT drains: the steps
+of :meth:`Chassis.on_drain` from the lowest order to the highest, loops and tasks at theirs, then what was
+entered is closed in reverse. A second signal ends the process at once.
+
+Exit codes: 0 drained, 1 something failed or did not drain in time, 2 settings refused, 70 ended by the
+watchdog, 143 and 130 a second SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Final, NoReturn
+from uuid import uuid4
+
+import uvloop
+
+from triumvir import settings as settings_module
+from triumvir.errors import ConfigurationError
+from triumvir.runtime import crash
+from triumvir.runtime.chassis import Chassis
+from triumvir.settings import Settings
+from triumvir.telemetry import events, export, logs
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_CONFIGURATION: Final = 2
+
+log = logs.get_logger(__name__)
+
+
+def run_service(
+    name: str, main: Callable[[Chassis], Awaitable[None]], settings: Settings | None = None
+) -> NoReturn:
+    """Run a service until it is told to stop; exits the process. ``settings`` default to the environment."""
+    try:
+        settings = settings or settings_module.load()
+        crash.configure(settings)
+    except ConfigurationError as error:
+        _refuse(name, error)
+    instance = str(uuid4())
+    export.configure(settings, name, instance)
+    log.info(events.SERVICE_STARTING, pid=os.getpid(), version=version("triumvir"))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        went_well = runner.run(_run(Chassis(name, settings, instance), main))
+    export.shutdown()
+    log.info(events.SERVICE_STOPPED, went_well=went_well)
+    sys.exit(EXIT_OK if went_well else EXIT_FAILED)
+
+
+async def _run(chassis: Chassis, main: Callable[[Chassis], Awaitable[None]]) -> bool:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, chassis, number)
+    return await chassis.run(main)
+
+
+def _on_signal(chassis: Chassis, number: signal.Signals) -> None:
+    if chassis.draining.is_set():
+        log.warning(events.SERVICE_KILLED, signal=number.name)
+        os._exit(128 + number)
+    chassis.request_drain()
+
+
+def _refuse(name: str, error: ConfigurationError) -> NoReturn:
+    logs.configure(Settings.model_construct(), name, "-")
+    log.error(events.CONFIGURATION_REFUSED, error=str(error))
+    sys.exit(EXIT_CONFIGURATION)

@@ -1,0 +1,145 @@
+"""Structured logs: one JSON object a line on standard error, with service, order and trace, without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final, TextIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
+
+from triumvir.settings import Settings
+from triumvir.telemetry.redaction import Redactor, passwords_in
+
+_OURS: Final = frozenset({"timestamp", "level", "logger", "service", "instance"})
+"""Fields that this module writes itself; never redacted."""
+_RATIONED: Final = ("opentelemetry", "urllib3")
+_RATION_SECONDS: Final = 60.0
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger called ``name``: ``log.info(events.ORDER_ACCEPTED, order=key, trace=traceparent)``.
+
+    Pass the order key as ``order`` and the traceparent (or trace id) as ``trace``; for a stretch of code
+    bind them once with ``structlog.contextvars.bound_contextvars(order=..., trace=...)``.
+    """
+    logger: FilteringBoundLogger = structlog.get_logger(name)
+    return logger
+
+
+def configure(settings: Settings, service: str, instance: str, stream: TextIO | None = None) -> None:
+    """Send everything, the libraries' own logging at WARNING included, through one renderer to ``stream``."""
+    stream = stream or sys.stderr
+    redactor = Redactor(_known_secrets(settings))
+    processors = _processors(redactor, {"service": service, "instance": instance})
+    renderer = (
+        _json_line if settings.log_format == "json" else structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    )
+    structlog.configure(
+        processors=[*processors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level)),
+        logger_factory=lambda *names: _LineLogger(stream, *names),
+        cache_logger_on_first_use=False,
+    )
+    _route_standard_logging(stream, processors, renderer)
+
+
+def _known_secrets(settings: Settings) -> set[str]:
+    urls = (settings.broker_url, settings.management_url, settings.database_url, settings.otlp_endpoint or "")
+    return {word for url in urls for word in passwords_in(url)}
+
+
+def _processors(redactor: Redactor, identity: dict[str, str]) -> list[Processor]:
+    def identify(logger: Any, _: str, event: EventDict) -> EventDict:
+        if isinstance(logger, _LineLogger):
+            event["logger"] = logger.name
+        return {**event, **identity}
+
+    def redact(_: Any, __: str, event: EventDict) -> EventDict:
+        return {key: value if key in _OURS else redactor.entry(key, value) for key, value in event.items()}
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        identify,
+        _shorten_trace,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        redact,
+    ]
+
+
+def _shorten_trace(_: Any, __: str, event: EventDict) -> EventDict:
+    """A traceparent (``00-<trace id>-<span id>-01``) is shown by its trace id."""
+    trace = event.get("trace")
+    if isinstance(trace, str) and len(trace) == 55 and trace[2] == "-":
+        event["trace"] = trace[3:35]
+    return event
+
+
+def _json_line(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(event).decode()
+    except TypeError:  # lone surrogates and integers beyond 64 bits
+        return json.dumps(event, default=str)
+
+
+class _LineLogger:
+    """Writes one line per call. A closed or full standard error loses the line, never the work."""
+
+    def __init__(self, stream: TextIO, name: str = "") -> None:
+        self.name = name
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        try:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            pass  # there is nowhere left to say so
+
+    debug = info = warning = warn = error = critical = exception = fatal = log = msg
+
+
+class _Ration(logging.Filter):
+    """Lets one record a minute through of libraries that repeat themselves while a collector is away."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._next = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(_RATIONED):
+            return True
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + _RATION_SECONDS
+        return True
+
+
+class _StandardHandler(logging.StreamHandler[TextIO]):
+    """The one handler that is ours, so that configuring again replaces it."""
+
+
+def _route_standard_logging(stream: TextIO, processors: list[Processor], renderer: Processor) -> None:
+    handler = _StandardHandler(stream)
+    handler.addFilter(_Ration())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *processors],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [old for old in root.handlers if not isinstance(old, _StandardHandler)] + [handler]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    logging.raiseExceptions = False
