@@ -1,0 +1,104 @@
+"""Processes of the demo and of the tests: each in a session of its own, its output in a log, ended for certain."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1]
+START_SECONDS = 30.0
+STOP_SECONDS = 15.0
+
+
+@dataclass
+class Child:
+    """A running process; what it printed is in ``log``."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.returncode is None
+
+    async def kill(self) -> None:
+        """SIGKILL: it has no chance to put anything in order."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """SIGTERM, then SIGKILL if that is not heeded within 15 seconds."""
+        try:
+            await self._end(signal.SIGTERM)
+        except TimeoutError:
+            await self.kill()
+
+    async def _end(self, number: signal.Signals) -> None:
+        if self.is_running:
+            self.process.send_signal(number)
+            await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
+
+
+@dataclass
+class Service(Child):
+    """A service of the shop that listens at ``url`` and keeps its ledger in ``ledger``."""
+
+    url: str
+    ledger: Path
+
+
+async def start(
+    name: str, command: list[str], *, folder: Path, env: Mapping[str, str] | None = None
+) -> Child:
+    """Starts ``command``; a process started again under the same name goes on with the log ``<name>.log``."""
+    log = folder / f"{name}.log"
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=_environment(env),
+            start_new_session=True,
+        )
+    return Child(name, process, log)
+
+
+async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) -> Service:
+    """Starts a service of the shop and waits until it listens. Raises RuntimeError with its log if it ends first."""
+    log, ledger = folder / f"{name}.log", folder / f"{name}.ndjson"
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "shop.services", name),
+            *("--port", str(port), "--seed", str(seed), "--ledger", str(ledger)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            env=_environment(None),
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    service = Service(name, process, log, "", ledger)
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+        service.url = json.loads(line)["url"]
+    except (TimeoutError, ValueError) as error:
+        await service.kill()
+        raise RuntimeError(f"the service {name} did not start:\n{log.read_text()}") from error
+    return service
+
+
+def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    """This process's environment with ``env`` over it, and the examples where Python finds them."""
+    path = os.pathsep.join([str(EXAMPLES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, **(env or {})}

@@ -1,0 +1,113 @@
+"""Compares the ledgers of the shop with the end states that Triumvir keeps. They must agree exactly."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+SERVICES = ("inventory", "payments", "shipping")
+"""In the order in which the workflow goes through them."""
+
+UNDONE = frozenset({"compensated", "cancelled"})
+
+Effects = Mapping[str, list[Mapping[str, Any]]]
+"""The effects of one order by service, each in order of time."""
+
+
+def differences(
+    effects: Iterable[Mapping[str, Any]],
+    ends: Mapping[str, str],
+    *,
+    calls: Iterable[Mapping[str, Any]] = (),
+    refused: Collection[str] = (),
+) -> list[str]:
+    """What does not agree, in words; empty if all does.
+
+    ``effects`` and ``calls`` are the lines of the three ledgers (``services/ledger.py``) as dicts with ``service``,
+    ``order``, ``direction``, ``key``, ``amount``, ``at``. ``ends`` gives the state of every order, and ``refused``
+    the orders that check-order refused; both name an order as the ledgers do, ``client/order_id``.
+    """
+    effects = list(effects)
+    by_order = _by_order(effects)
+    strangers = sorted(by_order.keys() - ends.keys())
+    found = [
+        *_doubled_keys(effects),
+        *(f"{order}: the shop has effects of an order that the store does not know" for order in strangers),
+    ]
+    for order, state in sorted(ends.items()):
+        found += [f"{order} ({state}): {fault}" for fault in _faults(state, by_order.get(order, {}))]
+    touched = by_order.keys() | {call["order"] for call in calls}
+    called = sorted(touched & set(refused))
+    return found + [
+        f"{order}: check-order refused it, and yet a service was called for it" for order in called
+    ]
+
+
+def really_undone(effects: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The orders of which at least one effect was undone."""
+    return {effect["order"] for effect in effects if effect["direction"] == "undo"}
+
+
+def _by_order(effects: Iterable[Mapping[str, Any]]) -> dict[str, Effects]:
+    by_order: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for effect in sorted(effects, key=lambda effect: float(effect["at"])):
+        by_order[effect["order"]][effect["service"]].append(effect)
+    return {order: dict(by_service) for order, by_service in by_order.items()}
+
+
+def _doubled_keys(effects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    counts = Counter((effect["service"], effect["key"]) for effect in effects)
+    for (service, key), count in sorted(counts.items()):
+        if count > 1:
+            yield f"{key}: {count} effects at {service} under one key"
+
+
+def _faults(state: str, effects: Effects) -> Iterator[str]:
+    if state == "processed":
+        for service in SERVICES:
+            yield from _faults_of_done(service, effects.get(service, []))
+    elif state in UNDONE:
+        for service in SERVICES:
+            yield from _faults_of_undone(service, effects.get(service, []))
+        yield from _faults_of_order(effects)
+    else:
+        yield "it has not come to an end"
+
+
+def _faults_of_done(service: str, effects: list[Mapping[str, Any]]) -> Iterator[str]:
+    done, undone = _count(effects, "do"), _count(effects, "undo")
+    if (done, undone) != (1, 0):
+        yield f"{service} has {done} effects and {undone} undos; one effect and no undo belong there"
+
+
+def _faults_of_undone(service: str, effects: list[Mapping[str, Any]]) -> Iterator[str]:
+    done, undone = _count(effects, "do"), _count(effects, "undo")
+    if done != undone:
+        yield f"{service} has {done} effects and {undone} undos; each effect must be undone once"
+    elif done > 1:
+        yield f"{service} did and undid it {done} times; once is enough"
+    elif done == 1 and effects[0]["direction"] == "undo":
+        yield f"{service} undid it before it was done"
+    elif (left := sum(_signed(effect) for effect in effects)) != 0:
+        yield f"{service} undid another amount than it did; {left} is left"
+
+
+def _faults_of_order(effects: Effects) -> Iterator[str]:
+    """Undos must run in the reverse of the order of the steps."""
+    undos = [
+        effect for of_service in effects.values() for effect in of_service if effect["direction"] == "undo"
+    ]
+    undone = [effect["service"] for effect in sorted(undos, key=lambda effect: float(effect["at"]))]
+    expected = [service for service in reversed(SERVICES) if service in undone]
+    if undone != expected:
+        yield f"undone in the order {', '.join(undone)}; it should be {', '.join(expected)}"
+
+
+def _count(effects: list[Mapping[str, Any]], direction: str) -> int:
+    return sum(effect["direction"] == direction for effect in effects)
+
+
+def _signed(effect: Mapping[str, Any]) -> Decimal:
+    return Decimal(effect["amount"]) * (1 if effect["direction"] == "do" else -1)
