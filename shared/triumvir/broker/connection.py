@@ -1,0 +1,210 @@
+"""A connection to RabbitMQ that comes back by itself.
+
+aio-pika opens it, keeps its heartbeat and reconnects it. The channels on it are plain ones that their owner opens,
+uses and forgets: a channel that restored itself behind its owner's back would hand old tags to a new channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import aio_pika
+import aiormq
+import structlog
+from aiormq.channel import Channel
+from yarl import URL
+
+from triumvir.broker.foreign import tolerate_foreign_properties
+from triumvir.errors import BrokerError
+
+HEARTBEAT: Final = 10
+"""Seconds; the broker drops a silent client after two of them, the client a silent broker after about three."""
+FIRST_RECONNECT: Final = 0.5
+LONGEST_RECONNECT: Final = 10.0
+
+CHANNEL_ERRORS: Final = (aiormq.AMQPError, OSError, RuntimeError, TimeoutError, asyncio.CancelledError)
+"""What using a channel raises when it, or its connection, is closed or closes meanwhile."""
+
+_log = structlog.get_logger("triumvir.broker")
+
+
+class _Reconnecting(aio_pika.RobustConnection):
+    """aio-pika's own, with a growing and jittered pause between attempts instead of a fixed one."""
+
+    failed_attempts = 0
+
+    @property
+    def reconnect_interval(self) -> float:
+        longest = min(LONGEST_RECONNECT, FIRST_RECONNECT * 2 ** min(self.failed_attempts, 10))
+        return random.uniform(longest / 2, longest)
+
+    @reconnect_interval.setter
+    def reconnect_interval(self, value: Any) -> None:
+        """Set by the base class from the URL; not used."""
+
+    async def _on_connected(self) -> None:
+        await super()._on_connected()
+        self.failed_attempts = 0
+
+    async def _on_connection_close(self, closing: asyncio.Future[Any]) -> None:
+        self.failed_attempts += 1
+        await super()._on_connection_close(closing)
+
+
+class Connection:
+    """One connection of a process; ``name`` is what operators see. Made by :func:`connect`."""
+
+    def __init__(self, robust: _Reconnecting, name: str) -> None:
+        self._robust = robust
+        self._callbacks: set[Callable[[], None]] = set()
+        self._epoch = 1
+        self._closing = False
+        self.name = name
+        self.user = robust.url.user or "guest"
+        robust.reconnect_callbacks.add(self._reconnected)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected at this moment."""
+        transport = self._robust.transport
+        return not self._closing and transport is not None and not transport.connection.is_closed
+
+    @property
+    def epoch(self) -> int:
+        """1 for the first connect, one more for each reconnect."""
+        return self._epoch
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether :meth:`close` was called; it does not come back then."""
+        return self._closing
+
+    def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have ``callback`` called after each reconnect. Returns what takes it off again."""
+        self._callbacks.add(callback)
+        return lambda: self._callbacks.discard(callback)
+
+    async def ready(self, timeout: float) -> None:
+        """Return once connected and not blocked by an alarm of the broker. Raises BrokerError after ``timeout`` s."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ready()
+        except TimeoutError:
+            raise BrokerError(f"{self.name}: RabbitMQ was away or blocked for {timeout:g} s") from None
+
+    async def channel(self, *, confirms: bool, timeout: float) -> Channel:
+        """A new plain channel, after waiting for the connection. Raises BrokerError after ``timeout`` seconds."""
+        await self.ready(timeout)
+        transport = self._robust.transport
+        if transport is None:
+            raise BrokerError(f"{self.name}: the connection is closed")
+        try:
+            async with asyncio.timeout(timeout):
+                opened = await transport.connection.channel(
+                    publisher_confirms=confirms, on_return_raises=confirms, timeout=timeout
+                )
+                return cast(Channel, opened)
+        except CHANNEL_ERRORS as error:
+            raise_if_cancelled(error)
+            raise BrokerError(f"{self.name}: no channel could be opened: {plain(error)}") from None
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Close it, waiting ``timeout`` seconds for the broker. Unacknowledged deliveries return to their queues."""
+        self._closing = True
+        self._callbacks.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._robust.close()
+        except CHANNEL_ERRORS as error:
+            raise_if_cancelled(error)
+            _log.warning("broker connection did not close in time", connection=self.name, problem=plain(error))
+
+    async def _ready(self) -> None:
+        while True:
+            if self._closing:
+                raise BrokerError(f"{self.name}: the connection is closed")
+            await self._robust.connected.wait()
+            transport = self._robust.transport
+            if transport is not None and not transport.connection.is_closed:
+                await transport.ready()
+                return
+            await asyncio.sleep(0.01)
+
+    def _reconnected(self, *_: object) -> None:
+        self._epoch += 1
+        _log.info("broker connection restored", connection=self.name, epoch=self._epoch)
+        for callback in tuple(self._callbacks):
+            callback()
+
+
+async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int = HEARTBEAT) -> Connection:
+    """Connect to the broker at ``url`` within ``timeout`` seconds.
+
+    ``name`` is shown in RabbitMQ's list of connections. Raises BrokerError in words, never with the password.
+    """
+    tolerate_foreign_properties()
+    address = _address(url)
+    robust = _Reconnecting(
+        address.update_query(heartbeat=str(heartbeat)), client_properties={"connection_name": name}
+    )
+    try:
+        async with asyncio.timeout(timeout):
+            await robust.connect(timeout=timeout)
+    except (aiormq.AMQPError, OSError, RuntimeError, TimeoutError) as error:
+        await _abandon(robust)
+        raise BrokerError(_why_not(error, address, timeout)) from None
+    except BaseException:
+        await _abandon(robust)
+        raise
+    return Connection(robust, name)
+
+
+def plain(error: BaseException) -> str:
+    """What happened, in one line."""
+    return str(error) or repr(error) if not isinstance(error, TimeoutError) else "no answer in time"
+
+
+def raise_if_cancelled(error: BaseException) -> None:
+    """aiormq cancels its own calls when a channel closes; pass on only a cancellation that is meant for this task."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+async def _abandon(robust: _Reconnecting) -> None:
+    try:
+        async with asyncio.timeout(2.0):
+            await robust.close()
+    except CHANNEL_ERRORS as error:
+        raise_if_cancelled(error)
+        _log.debug("abandoned broker connection did not close", problem=plain(error))
+
+
+def _address(url: str) -> URL:
+    try:
+        address = URL(url)
+    except ValueError:
+        raise BrokerError("the broker URL cannot be read: write amqp://user:password@host:port/vhost") from None
+    if address.scheme not in ("amqp", "amqps") or not address.host:
+        raise BrokerError("the broker URL must be amqp://user:password@host:port/vhost (or amqps://)")
+    if "no_verify_ssl" in address.query:
+        raise BrokerError("the broker URL switches TLS verification off (no_verify_ssl): name a cafile instead")
+    return address
+
+
+def _why_not(error: BaseException, address: URL, timeout: float) -> str:
+    where = f"{address.host}:{address.port or (5671 if address.scheme == 'amqps' else 5672)}"
+    vhost = address.path.removeprefix("/") or "/"
+    if isinstance(error, TimeoutError):
+        return f"no RabbitMQ answered at {where} within {timeout:g} s"
+    if isinstance(error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError):
+        return f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password"
+    if isinstance(error, aiormq.exceptions.ConnectionClosed):
+        return f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"
+    if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
+        return f"TLS with RabbitMQ at {where} failed: {plain(error)}"
+    return f"RabbitMQ at {where} cannot be reached: {plain(error)}"

@@ -1,0 +1,102 @@
+"""Bring a topology into being. Repeating it changes nothing; a difference is named, never forced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiormq.channel import Channel
+from aiormq.exceptions import ChannelAccessRefused, ChannelPreconditionFailed
+
+from triumvir.broker.connection import CHANNEL_ERRORS, Connection, plain, raise_if_cancelled
+from triumvir.broker.topology import Binding, ExchangeSpec, QueueSpec, Topology
+from triumvir.errors import BrokerError, TopologyMismatch
+
+_DIFFERENCE: Final = re.compile(r"inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: (received .*)", re.DOTALL)
+
+Declaration = Callable[[Channel], Awaitable[object]]
+
+
+async def declare(connection: Connection, topology: Topology, *, timeout: float = 10.0) -> None:
+    """Declare exchanges, queues and bindings; each step may take ``timeout`` seconds.
+
+    Raises TopologyMismatch naming every queue and exchange that exists with other arguments (the others are
+    declared all the same), BrokerError for anything else. What exists is never changed.
+    """
+    declaring = _Declaring(connection, timeout)
+    try:
+        for exchange in topology.exchanges:
+            await declaring.attempt(f"exchange {exchange.name!r}", _exchange(exchange, timeout))
+        for queue in topology.queues:
+            await declaring.attempt(f"queue {queue.name!r}", _queue(queue, timeout))
+        if not declaring.differences:
+            for binding in topology.bindings:
+                await declaring.attempt(f"binding of queue {binding.queue!r}", _binding(binding, timeout))
+    finally:
+        await declaring.close()
+    if declaring.differences:
+        raise TopologyMismatch("; ".join(declaring.differences))
+
+
+class _Declaring:
+    """One channel for as long as nothing fails; a failed declaration closes it, the next one gets a new one."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._channel: Channel | None = None
+        self.differences: list[str] = []
+
+    async def attempt(self, what: str, declaration: Declaration) -> None:
+        if self._channel is None or self._channel.is_closed:
+            self._channel = await self._connection.channel(confirms=False, timeout=self._timeout)
+        try:
+            await declaration(self._channel)
+        except ChannelPreconditionFailed as error:
+            self.differences.append(_difference(what, str(error)))
+        except ChannelAccessRefused as error:
+            raise BrokerError(f"{what}: user {self._connection.user!r} may not declare it: {error}") from None
+        except CHANNEL_ERRORS as error:
+            raise_if_cancelled(error)
+            raise BrokerError(f"{what} could not be declared: {plain(error)}") from None
+
+    async def close(self) -> None:
+        await close_channel(self._channel)
+
+
+async def close_channel(channel: Channel | None, timeout: float = 2.0) -> None:
+    """Close a channel if it is still open; one that does not answer dies with its connection."""
+    if channel is None or channel.is_closed:
+        return
+    try:
+        await channel.close(timeout=timeout)
+    except CHANNEL_ERRORS as error:
+        raise_if_cancelled(error)
+
+
+def _exchange(exchange: ExchangeSpec, timeout: float) -> Declaration:
+    return lambda channel: channel.exchange_declare(
+        exchange.name, exchange_type=exchange.kind, durable=True, timeout=timeout
+    )
+
+
+def _queue(queue: QueueSpec, timeout: float) -> Declaration:
+    return lambda channel: channel.queue_declare(
+        queue.name, durable=True, arguments=dict(queue.arguments), timeout=timeout
+    )
+
+
+def _binding(binding: Binding, timeout: float) -> Declaration:
+    return lambda channel: channel.queue_bind(
+        binding.queue, binding.exchange, routing_key=binding.routing_key, timeout=timeout
+    )
+
+
+def _difference(what: str, reply: str) -> str:
+    found = _DIFFERENCE.search(reply)
+    if found is None:
+        return f"{what}: {reply}"
+    argument, kind, name, values = found.groups()
+    needed, _, current = values.removeprefix("received ").partition(" but current is ")
+    return f"{kind} {name!r} exists with another {argument}: needed {needed}, found {current or 'none'}"
