@@ -1,0 +1,50 @@
+# `make` alone lists what there is. Everything starts from a bare machine: setup installs what is missing.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup lint test unit faults bench demo dev lock clean
+
+PYTHON := .venv/bin/python
+CODE := shared services examples tests benchmarks
+ORDERS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing (apt for RabbitMQ, Postgres, Python; packages into .venv)
+	@.ci/setup
+
+lint: setup ## style, strict types, import rules
+	$(PYTHON) -m ruff check $(CODE)
+	$(PYTHON) -m ruff format --check $(CODE)
+	$(PYTHON) -m mypy $(CODE)
+	.venv/bin/lint-imports --no-logo
+
+test: lint ## everything but the slow faults, on real servers
+	$(PYTHON) -m pytest -m "not slow"
+
+unit: setup ## tests that need no server
+	$(PYTHON) -m pytest tests/unit tests/property tests/house
+
+faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers
+	$(PYTHON) -m pytest tests/faults -m faults
+
+bench: setup ## orders per second, latency and cost, beside the bare client library
+	$(PYTHON) -m benchmarks.orders
+
+demo: setup ## a shop on private servers, with kills in the middle; ORDERS=FILE for orders of your own (NDJSON)
+	PYTHONPATH=examples $(PYTHON) -m shop.demo $(if $(ORDERS),"$(ORDERS)")
+
+dev: setup ## private servers and all services until Ctrl-C
+	.venv/bin/triumvir dev
+
+lock: setup ## pin the newest versions that pyproject.toml allows
+	$(PYTHON) -m pip install --quiet uv
+	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+		--group dev pyproject.toml --output-file requirements.lock
+	! grep -nE '://|index-url|find-links' requirements.lock
+
+clean: ## remove .venv, caches and private servers' folders of this checkout
+	rm -rf .venv .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
