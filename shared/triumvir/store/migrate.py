@@ -11,6 +11,7 @@ from typing import Final
 import asyncpg
 
 from triumvir.errors import StoreError
+from triumvir.store.statements import Connection
 
 _NAME: Final = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _LOCK: Final = 0x7472_6975_6D76_6972  # "triumvir": two migrations at once take turns
@@ -69,7 +70,7 @@ async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration
         await connection.close(timeout=5)
 
 
-async def check_schema(connection: asyncpg.Connection, schema: str) -> None:
+async def check_schema(connection: Connection, schema: str) -> None:
     """Raises StoreError, naming the command to run, unless the schema is the one of this release."""
     exists = await connection.fetchval("select to_regclass($1) is not null", f"{schema}.schema_migrations")
     pending = _pending(await _applied(connection) if exists else {}, schema)
@@ -77,7 +78,7 @@ async def check_schema(connection: asyncpg.Connection, schema: str) -> None:
         raise StoreError(f"schema {schema!r} is {len(pending)} migration(s) behind; run: triumvir migrate")
 
 
-async def _applied(connection: asyncpg.Connection) -> dict[int, str]:
+async def _applied(connection: Connection) -> dict[int, str]:
     rows = await connection.fetch("select number, digest from schema_migrations order by number")
     return {row["number"]: row["digest"] for row in rows}
 
@@ -86,7 +87,9 @@ def _pending(applied: dict[int, str], schema: str) -> list[Migration]:
     known = {migration.number: migration for migration in available()}
     ahead = sorted(set(applied) - set(known))
     if ahead:
-        raise StoreError(f"schema {schema!r} is ahead of this release (migration {ahead[-1]}); upgrade triumvir")
+        raise StoreError(
+            f"schema {schema!r} is ahead of this release (migration {ahead[-1]}); upgrade triumvir"
+        )
     for number, digest in applied.items():
         if known[number].digest != digest:
             raise StoreError(f"migration {number:04} of schema {schema!r} was changed after it was applied")

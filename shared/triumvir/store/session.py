@@ -1,0 +1,146 @@
+"""Connections: one plain connection per stage of a service, opened when needed and opened again when lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from triumvir.errors import StoreError
+from triumvir.settings import Settings
+from triumvir.store.migrate import check_schema
+from triumvir.store.statements import Connection
+
+CONNECT_SECONDS: Final = 5.0
+_OLDEST_SERVER: Final = 14
+
+# Every hot statement goes by key. On a young table the planner would rather hash-join against all of it, and
+# keep that plan as the table grows; so services tell it not to.
+_PINNED_PLANS: Final = {
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+
+
+class Session:
+    """One connection for one stage. Not for concurrent use: a second ``transaction`` waits for the first."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._connection: asyncpg.Connection | None = None
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A transaction: committed on leaving, rolled back when the body raises.
+
+        An error out of the commit itself leaves the outcome unknown; the connection is not used again.
+        """
+        async with self._turn:
+            connection = await self._open()
+            try:
+                async with connection.transaction():
+                    yield connection
+            except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError):
+                self._abandon()
+                raise
+            except asyncio.CancelledError:
+                self._abandon()
+                raise
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """The connection for single statements, each its own transaction."""
+        async with self._turn:
+            connection = await self._open()
+            try:
+                yield connection
+            except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError):
+                self._abandon()
+                raise
+            except asyncio.CancelledError:
+                self._abandon()
+                raise
+
+    async def close(self) -> None:
+        """Closes the connection, within a bounded time."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=2)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection.terminate()
+
+    def _abandon(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _open(self) -> asyncpg.Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(self._settings, self._name)
+        return self._connection
+
+
+async def connect(settings: Settings, name: str) -> asyncpg.Connection:
+    """A connection with the schema, time-outs and pinned plans of a service. Raises StoreError."""
+    timeout = settings.statement_timeout.total_seconds()
+    try:
+        return await asyncpg.connect(
+            settings.database_url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=timeout + 5,
+            server_settings={
+                "application_name": f"triumvir {name}"[:63],
+                "search_path": settings.database_schema,
+                "timezone": "UTC",
+                "statement_timeout": str(round(timeout * 1000)),
+                "lock_timeout": str(round(timeout * 1000)),
+                "idle_in_transaction_session_timeout": str(round(timeout * 2000)),
+                **_PINNED_PLANS,
+            },
+        )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ValueError) as error:
+        raise StoreError(f"Postgres cannot be reached: {str(error) or type(error).__name__}") from None
+
+
+class Store:
+    """The sessions of one process."""
+
+    def __init__(self, settings: Settings, service: str) -> None:
+        self._settings = settings
+        self._service = service
+        self._sessions: list[Session] = []
+        self._probe = self.session("probe")
+
+    def session(self, stage: str) -> Session:
+        """A session for one stage of the service; closed with the store."""
+        session = Session(self._settings, f"{self._service} {stage}")
+        self._sessions.append(session)
+        return session
+
+    async def __aenter__(self) -> Store:
+        async with self._probe.connection() as connection:
+            if connection.get_server_version().major < _OLDEST_SERVER:
+                raise StoreError(f"Postgres {_OLDEST_SERVER} or newer is needed")
+            await check_schema(connection, self._settings.database_schema)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(session.close() for session in self._sessions))
+
+    async def ready(self) -> str | None:
+        """What is wrong with the database, or None; for /readyz."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS), self._probe.connection() as connection:
+                await connection.fetchval("select 1")
+        except (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            return f"database: {str(error) or type(error).__name__}"
+        return None

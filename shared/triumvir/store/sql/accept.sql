@@ -1,0 +1,67 @@
+-- name: insert_documents!
+-- The payloads as received. An existing one is left alone and compared in a second statement.
+insert into order_documents (client, order_id, payload, digest)
+select * from unnest(:clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[])
+on conflict (client, order_id) do nothing;
+
+-- name: read_digests
+-- What is stored under these keys. (The loser of an insert does not see the winner in the same statement.)
+select d.client, d.order_id, d.digest
+from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
+join order_documents d on d.client = k.client and d.order_id = k.order_id;
+
+-- name: insert_orders
+-- (none) -> pending. Returns the ones that are new.
+insert into orders (client, order_id, workflow, version, digest, rank, not_before, progress, status_queue, trace,
+                    sequence, history)
+select u.client, u.order_id, u.workflow, u.version, u.digest,
+       (extract(epoch from clock_timestamp()) * 1000000)::bigint - u.priority * :rank_per_priority::bigint,
+       u.not_before, u.progress, u.status_queue, u.trace, 1, 1
+from unnest(
+    :clients::text[], :order_ids::text[], :workflows::text[], :versions::int[], :digests::bytea[],
+    :priorities::int[], :not_before::timestamptz[], :progress::boolean[], :status_queues::text[], :traces::text[]
+) as u(client, order_id, workflow, version, digest, priority, not_before, progress, status_queue, trace)
+on conflict (client, order_id) do nothing
+returning no, client, order_id, received_at;
+
+-- name: last_statuses
+-- The present status of these orders: the newest that was published.
+select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace, o.digest,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       case when t.status = 'completed' then
+           (select s.result from steps s where s.no = o.no order by s.step_no desc limit 1) end as result
+from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
+join orders o on o.client = k.client and o.order_id = k.order_id
+join lateral (
+    select * from transitions where no = o.no and sequence is not null order by n desc limit 1
+) t on true;
+
+-- name: statuses_from
+-- The statuses of one order from a sequence number on, oldest first.
+select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       case when t.status = 'completed' then
+           (select s.result from steps s where s.no = o.no order by s.step_no desc limit 1) end as result
+from orders o join transitions t on t.no = o.no
+where o.client = :client::text and o.order_id = :order_id::text and t.sequence >= :first::int
+order by t.n;
+
+-- name: open_orders
+-- Admission: the sum of what every process counted.
+select coalesce(sum(open), 0)::bigint from admission where scope = 'orders';
+
+-- name: count_admission!
+-- This process' own row.
+insert into admission as a (scope, instance, open) values ('orders', :instance::uuid, :delta::bigint)
+on conflict (scope, instance) do update set open = a.open + excluded.open;
+
+-- name: fold_admission!
+-- The rows of processes that are gone, into this process' own.
+with gone as (
+    delete from admission a where a.scope = 'orders' and a.instance <> :instance::uuid
+       and not exists (select from instances i where i.id = a.instance)
+    returning a.open
+), total as (select coalesce(sum(open), 0)::bigint as open from gone)
+insert into admission as a (scope, instance, open)
+select 'orders', :instance::uuid, total.open from total where total.open <> 0
+on conflict (scope, instance) do update set open = a.open + excluded.open;

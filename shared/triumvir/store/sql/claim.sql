@@ -1,0 +1,61 @@
+-- name: claim_candidates
+-- Claimable orders, locked, fair by client: a few of each, by rank. pending | compensating -> (decided next)
+with recursive waiting(client) as (
+    (select client from orders
+     where held_by is null and locked_by is null and state in ('pending', 'compensating')
+     order by client limit 1)
+    union all
+    select (select o.client from orders o
+            where o.held_by is null and o.locked_by is null and o.state in ('pending', 'compensating')
+              and o.client > w.client
+            order by o.client limit 1)
+    from waiting w where w.client is not null
+), clients as (
+    select client from waiting where client is not null
+), share as (
+    select greatest(1, (:most::int + count(*) - 1) / greatest(count(*), 1)) as each_client from clients
+)
+select candidate.no
+from clients cross join lateral (
+    select o.no from orders o
+    where o.client = clients.client
+      and o.held_by is null and o.locked_by is null and o.state in ('pending', 'compensating')
+      and (o.not_before is null or o.not_before <= clock_timestamp())
+    order by o.rank
+    limit (select each_client from share)
+    for no key update skip locked
+) as candidate
+limit :most::int;
+
+-- name: due_timers
+-- Requests whose re-send is due, locked.
+select no from orders where wake_at <= clock_timestamp()
+order by wake_at limit :most::int for no key update skip locked;
+
+-- name: next_timer
+-- Seconds until the next re-send is due, or null.
+select extract(epoch from min(wake_at) - clock_timestamp())::float8 from orders where wake_at is not null;
+
+-- name: requests_under_way
+-- What is locked now, by step: the measure of every agent's window.
+select workflow, version, step, state = 'compensating' as undoing, count(*) as requests
+from orders where locked_by is not null and complete_by > clock_timestamp() group by 1, 2, 3, 4;
+
+-- name: held_reasons
+-- The distinct reasons for holds (a loose index scan).
+with recursive reasons(held_by) as (
+    (select held_by from orders where held_by is not null order by held_by limit 1)
+    union all
+    select (select o.held_by from orders o where o.held_by > r.held_by order by o.held_by limit 1)
+    from reasons r where r.held_by is not null
+)
+select held_by from reasons where held_by is not null;
+
+-- name: release_held
+-- Lifts a hold from so many orders, by rank; the claim finds the next reason if there is one.
+with chosen as (
+    select no from orders where held_by = :reason::text
+    order by rank limit :most::int for no key update skip locked
+)
+update orders o set held_by = null from chosen c where o.no = c.no and o.held_by = :reason::text
+returning o.no;

@@ -1,0 +1,79 @@
+-- name: begin_requests
+-- Takes the inbox rows of these requests before the first call, or leaves them. An undo first closes the forward
+-- row to every fence, unless a forward call is under way before its deadline. Returns what was taken.
+with request as (
+    select * from unnest(
+        :nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :generations::int[],
+        :complete_by::timestamptz[]
+    ) as r(no, step_no, direction, fence, generation, complete_by)
+), closed as (
+    insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
+    select r.no, r.step_no, 'do', 0, 'fenced', 9223372036854775807
+    from request r where r.direction = 'undo' and r.complete_by > clock_timestamp()
+    order by r.no, r.step_no
+    on conflict (no, step_no, direction) do update set refuse_upto = excluded.refuse_upto
+    where not (i.state = 'running' and i.complete_by > clock_timestamp())
+    returning i.no, i.step_no
+)
+insert into inbox as i (no, step_no, direction, fence, generation, owner, complete_by, state, calls)
+select r.no, r.step_no, r.direction, r.fence, r.generation, :owner::uuid, r.complete_by, 'running', 1
+from request r
+where r.complete_by > clock_timestamp()
+  and (r.direction = 'do' or exists (select from closed c where c.no = r.no and c.step_no = r.step_no))
+order by r.no, r.step_no, r.direction
+on conflict (no, step_no, direction) do update set
+    fence = excluded.fence, generation = excluded.generation, owner = excluded.owner,
+    complete_by = excluded.complete_by, state = 'running', calls = i.calls + 1, reply = null
+where excluded.fence > i.refuse_upto
+  and (i.state = 'fenced'
+       or (i.state = 'failed' and i.fence < excluded.fence)
+       or (i.state = 'succeeded' and i.generation < excluded.generation)
+       or (i.state = 'running' and i.fence < excluded.fence)
+       or (i.state = 'running' and i.fence = excluded.fence and i.owner <> excluded.owner
+           and not exists (select from instances p
+                           where p.id = i.owner and p.lease_until > clock_timestamp())))
+returning no, step_no, direction, fence, calls,
+          extract(epoch from complete_by - clock_timestamp())::float8 as seconds_left;
+
+-- name: read_inbox
+-- The rows of requests that were not taken, to answer them.
+select i.no, i.step_no, i.direction, i.fence, i.generation, i.state, i.calls, i.reply, i.refuse_upto,
+       r.fence as asked_fence, r.complete_by <= clock_timestamp() as out_of_time
+from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[],
+            :complete_by::timestamptz[]) as r(no, step_no, direction, fence, complete_by)
+join inbox i on i.no = r.no and i.step_no = r.step_no and i.direction = r.direction;
+
+-- name: count_call
+-- One more call under this fence is about to be made. No row: the request was fenced or out of time.
+update inbox set calls = calls + 1
+where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
+  and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
+  and complete_by > clock_timestamp()
+returning calls;
+
+-- name: finish_requests
+-- running -> succeeded | failed, guarded by the fence. A row that is not returned belongs to another attempt.
+update inbox i set state = u.state, reply = u.reply, owner = null
+from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :states::text[],
+            :replies::text[]) as u(no, step_no, direction, fence, state, reply)
+where i.no = u.no and i.step_no = u.step_no and i.direction = u.direction
+  and i.fence = u.fence and i.state = 'running'
+returning i.no, i.step_no, i.direction, i.fence;
+
+-- name: finish_in_transaction
+-- running -> succeeded, in the operation's own transaction: refused as soon as anyone fenced the attempt.
+update inbox set state = 'succeeded', reply = :reply::text, owner = null
+where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
+  and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
+returning no;
+
+-- name: close_expired
+-- The supervisor's only write here: no agent may begin these requests any more. Shows what was begun before.
+insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
+select u.no, u.step_no, u.direction, 0, 'fenced', u.fence
+from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[])
+     as u(no, step_no, direction, fence)
+order by u.no, u.step_no, u.direction
+on conflict (no, step_no, direction) do update set
+    refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)
+returning no, step_no, direction, fence, state, calls;

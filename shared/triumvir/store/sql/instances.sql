@@ -1,0 +1,18 @@
+-- name: renew_instance!
+-- This process' own row: its lease, and what it offers.
+insert into instances as i (id, service, host, pid, release, operations, slots, lease_until)
+values (:id::uuid, :service::text, :host::text, :pid::int, :release::text, :operations::text[], :slots::int,
+        clock_timestamp() + make_interval(secs => :lease_seconds::float8))
+on conflict (id) do update set lease_until = excluded.lease_until;
+
+-- name: remove_instance!
+-- A graceful stop.
+delete from instances where id = :id::uuid;
+
+-- name: live_instances
+select id, service, operations, slots from instances where lease_until > clock_timestamp();
+
+-- name: remove_lapsed_instances
+-- Instances that fell silent long enough ago that nobody still asks for their lease.
+delete from instances where lease_until < clock_timestamp() - make_interval(secs => :grace_seconds::float8)
+returning id, service;

@@ -1,0 +1,68 @@
+-- name: lock_orders
+-- Locks the orders a batch is about, in key order. Nothing is read here: a statement that locks decides on
+-- what it saw before it waited.
+select no from orders where no = any(:nos::bigint[]) order by no for no key update;
+
+-- name: read_orders
+-- The locked orders as they are now, and the one clock.
+select clock_timestamp() as now,
+       no, client, order_id, workflow, version, state, locked_by, fence, attempt, step, sent_at, complete_by,
+       wake_at, retries, not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history,
+       progress, told_retrying, told_held, status_queue, trace, ended_at
+from orders where no = any(:nos::bigint[]);
+
+-- name: read_steps
+-- Their steps, in order.
+select no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries, undo_generation,
+       undo_error
+from steps where no = any(:nos::bigint[]) order by no, step_no;
+
+-- name: read_documents
+-- The payloads of these orders; nothing is locked.
+select d.client, d.order_id, d.payload
+from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
+join order_documents d on d.client = k.client and d.order_id = k.order_id;
+
+-- name: write_orders
+-- Every arrow of the lifecycle. Guarded by the history number that was read: a row that moved since is left alone.
+update orders o set
+    state = u.state, locked_by = u.locked_by, fence = u.fence, attempt = u.attempt, step = u.step,
+    sent_at = u.sent_at, complete_by = u.complete_by, wake_at = u.wake_at, retries = u.retries,
+    not_before = u.not_before, held_by = u.held_by, cancel_requested = u.cancel_requested,
+    failure_count = u.failure_count, unbegun_count = u.unbegun_count, sequence = u.sequence,
+    history = u.history, told_retrying = u.told_retrying, told_held = u.told_held, ended_at = u.ended_at,
+    touched_by = :touched_by::uuid
+from unnest(
+    :nos::bigint[], :history_before::int[], :states::text[], :locked_by::uuid[], :fences::bigint[],
+    :attempts::int[], :steps::smallint[], :sent_at::timestamptz[], :complete_by::timestamptz[],
+    :wake_at::timestamptz[], :retries::int[], :not_before::timestamptz[], :held_by::text[],
+    :cancel_requested::boolean[], :failure_counts::int[], :unbegun_counts::int[], :sequences::int[],
+    :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[]
+) as u(no, history_before, state, locked_by, fence, attempt, step, sent_at, complete_by, wake_at, retries,
+       not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history, told_retrying,
+       told_held, ended_at)
+where o.no = u.no and o.history = u.history_before
+returning o.no;
+
+-- name: write_steps!
+-- The step records and compensation entries that the arrows of this batch changed.
+insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
+                        undo_generation, undo_error)
+select * from unnest(
+    :nos::bigint[], :step_nos::smallint[], :attempts::int[], :states::text[], :calls::int[], :effects::text[],
+    :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[], :undo_generations::int[],
+    :undo_errors::text[])
+on conflict (no, step_no) do update set
+    attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
+    result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
+    undo_tries = excluded.undo_tries, undo_generation = excluded.undo_generation,
+    undo_error = excluded.undo_error;
+
+-- name: append_transitions!
+-- The history rows of this batch.
+insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
+select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence
+from unnest(
+    :nos::bigint[], :ns::int[], :ats::timestamptz[], :from_states::text[], :to_states::text[], :whys::text[],
+    :step_nos::smallint[], :statuses::text[], :sequences::int[]
+) as u(no, n, at, from_state, to_state, why, step_no, status, sequence);

@@ -1,0 +1,28 @@
+-- name: add_to_outbox
+-- What this commit still has to publish.
+insert into outbox (lease, refs)
+values (clock_timestamp() + make_interval(secs => :lease_seconds::float8), :refs::text) returning id;
+
+-- name: delete_from_outbox!
+-- Everything these commits had to publish is confirmed.
+delete from outbox where id = any(:ids::bigint[]);
+
+-- name: lease_outbox
+-- Rows whose publisher fell silent, leased to this sweep.
+with lapsed as (
+    select id from outbox where lease < clock_timestamp()
+    order by lease limit :most::int for update skip locked
+)
+update outbox o set lease = clock_timestamp() + make_interval(secs => :lease_seconds::float8)
+from lapsed where o.id = lapsed.id
+returning o.id, o.refs;
+
+-- name: read_transitions
+-- History rows by key, with the order they belong to.
+select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       case when t.status = 'completed' then
+           (select s.result from steps s where s.no = o.no order by s.step_no desc limit 1) end as result
+from unnest(:nos::bigint[], :ns::int[]) as k(no, n)
+join transitions t on t.no = k.no and t.n = k.n
+join orders o on o.no = t.no;

@@ -1,0 +1,19 @@
+-- name: insert_workflow
+insert into workflows (name, version, definition, digest)
+values (:name::text, :version::int, :definition::text, :digest::bytea)
+on conflict (name, version) do nothing returning name;
+
+-- name: read_workflow
+select name, version, definition, digest from workflows where name = :name::text and version = :version::int;
+
+-- name: read_workflows
+select w.name, w.version, w.definition
+from unnest(:names::text[], :versions::int[]) as k(name, version)
+join workflows w on w.name = k.name and w.version = k.version;
+
+-- name: latest_versions
+-- The newest version of each workflow.
+select name, max(version) as version from workflows group by name;
+
+-- name: known_versions
+select name, version from workflows;
