@@ -44,7 +44,9 @@ class Settings(BaseSettings):
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     log_format: str = Field("json", pattern="^(json|console)$")
     otlp_endpoint: str | None = Field(
-        None, description="OTLP over HTTP, e.g. http://localhost:4318; off when unset"
+        None,
+        pattern=r"^https?://[^\s/]",
+        description="OTLP over HTTP, e.g. http://localhost:4318; off when unset",
     )
     trace_sample_ratio: float = Field(
         1.0, ge=0, le=1, description="share of orders traced, decided once per order"

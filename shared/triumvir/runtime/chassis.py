@@ -13,7 +13,7 @@ from triumvir.runtime.gather import Gatherer
 from triumvir.runtime.health import Check, Health
 from triumvir.runtime.loops import Loop
 from triumvir.runtime.pulse import Pulse
-from triumvir.runtime.watchdog import Watchdog
+from triumvir.runtime.watchdog import Watchdog, Watched
 from triumvir.settings import Settings
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
@@ -52,18 +52,25 @@ class Chassis:
 
     def add_loop(self, loop: Loop, *, order: int = LOOPS) -> None:
         """Run this loop, watched; draining lets it finish its step."""
-        self.watchdog.watch(loop)
-        self._start(loop.name, loop.run, forever=True, order=order, stop=loop.stop)
+        self._start(loop.name, loop.run, forever=True, order=order, stop=loop.stop, watched=loop)
 
     def add_gatherer(self, gatherer: Gatherer[T, R], *, order: int = GATHERERS) -> None:
         """Watch this gatherer; draining waits for what it holds."""
         self.watchdog.watch(gatherer)
         self.on_drain(gatherer.name, gatherer.drain, order=order)
 
-    def add_task(self, name: str, work: Work, *, forever: bool = True, order: int = TASKS) -> None:
+    def add_task(
+        self,
+        name: str,
+        work: Work,
+        *,
+        forever: bool = True,
+        order: int = TASKS,
+        watched: Watched | None = None,
+    ) -> None:
         """Run ``work``; draining cancels it. If it raises, or returns although it is to run ``forever``, the
-        process drains and exits non-zero."""
-        self._start(name, work, forever=forever, order=order, stop=None)
+        process drains and exits non-zero. The watchdog looks at ``watched``."""
+        self._start(name, work, forever=forever, order=order, watched=watched)
 
     def add_readiness(self, name: str, check: Check) -> None:
         """``/readyz`` fails while ``check`` returns what is wrong (None: nothing) or raises."""
@@ -89,12 +96,13 @@ class Chassis:
         self.draining.set()
 
     async def run(self, serve: Callable[[Chassis], Awaitable[None]]) -> bool:
-        """Start, run until told to drain, drain, close. Whether all of it went well."""
-        pulse = Pulse()
-        self.watchdog.watch(pulse)
+        """Start, run until told to drain, drain, close. Whether all of it went well.
+
+        ``serve`` gets ``watchdog_timeout`` to return.
+        """
         self.watchdog.start()
-        await self.health.start()
-        self.add_task("event loop pulse", pulse.run)
+        pulse = Pulse()
+        self.add_task(pulse.name, pulse.run, watched=pulse)
         if await self._set_up(serve):
             self._start_all()
             self.health.started = True
@@ -105,23 +113,35 @@ class Chassis:
 
     async def _set_up(self, serve: Callable[[Chassis], Awaitable[None]]) -> bool:
         """Whether ``serve`` returned; it is cancelled when the process is told to stop meanwhile."""
-        setup = asyncio.ensure_future(serve(self))
-        told = asyncio.ensure_future(self.draining.wait())
+        setup = asyncio.create_task(self._wire(serve), name="start")
+        told = asyncio.create_task(self.draining.wait())
         await asyncio.wait([setup, told], return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
-        if not setup.done():
+        if self.draining.is_set():
             setup.cancel()
             await asyncio.wait([setup], timeout=CLOSE_SECONDS)
-            return False
-        if error := setup.exception():
+        elif error := setup.exception():
             self.fail("start", error)
-            return False
-        return True
+        return not self.draining.is_set()
+
+    async def _wire(self, serve: Callable[[Chassis], Awaitable[None]]) -> None:
+        await self.health.start()
+        async with asyncio.timeout(self.settings.watchdog_timeout.total_seconds()):
+            await serve(self)
 
     def _start(
-        self, name: str, work: Work, *, forever: bool, order: int, stop: Callable[[], None] | None
+        self,
+        name: str,
+        work: Work,
+        *,
+        forever: bool,
+        order: int,
+        stop: Callable[[], None] | None = None,
+        watched: Watched | None = None,
     ) -> None:
         def start() -> None:
+            if watched is not None:
+                self.watchdog.watch(watched)
             task: asyncio.Task[object] = asyncio.create_task(work(), name=name)
             task.add_done_callback(lambda done: self._ended(done, forever))
             self._tasks.add(task)
@@ -156,6 +176,7 @@ class Chassis:
             task.cancel()
         await self._close(self._resources.aclose, "resources")
         await self._close(self.health.stop, "health server")
+        self.watchdog.stop()
 
     async def _close(self, close: Callable[[], Awaitable[None]], what: str) -> None:
         try:

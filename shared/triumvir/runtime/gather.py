@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -36,6 +37,7 @@ class Gatherer(Generic[T, R]):
         self._runner: asyncio.Task[None] | None = None
         self._busy_since: float | None = None
         self._draining = False
+        self._context = contextvars.copy_context()  # a batch runs in no single caller's log context
 
     async def submit(self, item: T) -> R:
         """The result of ``item``, once its batch was handled. Raises Draining after :meth:`drain`."""
@@ -44,7 +46,7 @@ class Gatherer(Generic[T, R]):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._runner is None:
-            self._runner = asyncio.create_task(self._run(), name=self.name)
+            self._runner = asyncio.create_task(self._run(), name=self.name, context=self._context)
         return await future
 
     async def drain(self) -> None:

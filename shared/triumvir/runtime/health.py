@@ -9,11 +9,12 @@ from typing import Final
 
 import orjson
 from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from triumvir.runtime.watchdog import Watchdog
 from triumvir.settings import Settings
 from triumvir.telemetry import events, export
-from triumvir.telemetry.logs import get_logger
+from triumvir.telemetry.logs import get_logger, redact
 
 CHECK_SECONDS: Final = 2.0
 
@@ -69,18 +70,18 @@ class Health:
         return {name: fault for name, fault in zip(self._checks, faults, strict=True) if fault is not None}
 
     async def _livez(self, _: web.Request) -> web.Response:
-        stalled = self._watchdog.stalled()
-        return self._answer({name: f"no progress for {seconds} s" for name, seconds in stalled.items()})
+        faults = {name: f"no progress for {seconds} s" for name, seconds in self._watchdog.stalled().items()}
+        return self._answer(faults, stalled_seconds=self._watchdog.progress())
 
     async def _readyz(self, _: web.Request) -> web.Response:
         return self._answer(await self.readiness())
 
     async def _metrics(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(export.exposition)
-        return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
-    def _answer(self, faults: dict[str, str]) -> web.Response:
-        body = {"ok": not faults, **self._identity, "faults": faults}
+    def _answer(self, faults: dict[str, str], **more: object) -> web.Response:
+        body = {"ok": not faults, **self._identity, "faults": faults, **more}
         return web.Response(
             body=orjson.dumps(body), status=503 if faults else 200, content_type="application/json"
         )
@@ -93,7 +94,7 @@ async def _ask(check: Check) -> str | None:
     except TimeoutError:
         return f"no answer in {CHECK_SECONDS} s"
     except Exception as error:  # noqa: BLE001 - whatever a check raises means: not ready
-        return f"{type(error).__name__}: {error}"
+        return redact(f"{type(error).__name__}: {error}")
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -37,12 +37,15 @@ from triumvir import settings as settings_module
 from triumvir.errors import ConfigurationError
 from triumvir.runtime import crash
 from triumvir.runtime.chassis import Chassis
+from triumvir.runtime.watchdog import Watchdog
 from triumvir.settings import Settings
 from triumvir.telemetry import events, export, logs
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_CONFIGURATION: Final = 2
+EXIT_SECONDS: Final = 5.0
+"""From the end of the drain to the end of the process, the last telemetry included."""
 
 log = logs.get_logger(__name__)
 
@@ -59,18 +62,35 @@ def run_service(
     instance = str(uuid4())
     export.configure(settings, name, instance)
     log.info(events.SERVICE_STARTING, pid=os.getpid(), version=version("triumvir"))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        went_well = runner.run(_run(Chassis(name, settings, instance), main))
+    went_well = _run_until_drained(Chassis(name, settings, instance), main)
     export.shutdown()
     log.info(events.SERVICE_STOPPED, went_well=went_well)
     sys.exit(EXIT_OK if went_well else EXIT_FAILED)
+
+
+def _run_until_drained(chassis: Chassis, main: Callable[[Chassis], Awaitable[None]]) -> bool:
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(chassis, main))
+    except Exception:  # whatever it is, it is logged as everything else and the process exits non-zero
+        log.exception(events.SERVICE_FAILED)
+        return False
 
 
 async def _run(chassis: Chassis, main: Callable[[Chassis], Awaitable[None]]) -> bool:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, chassis, number)
-    return await chassis.run(main)
+    went_well = await chassis.run(main)
+    _bound_the_exit(chassis.settings)
+    return went_well
+
+
+def _bound_the_exit(settings: Settings) -> None:
+    """Threads that hang (plain operations, libraries) must not keep a drained process from ending."""
+    last_resort = Watchdog(settings.watchdog_timeout)
+    last_resort.expect_exit_within(EXIT_SECONDS)
+    last_resort.start()
 
 
 def _on_signal(chassis: Chassis, number: signal.Signals) -> None:

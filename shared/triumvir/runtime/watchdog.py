@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -51,7 +52,9 @@ class Watchdog:
         self._watched: list[Watched] = []
         self._checked_at = self._resumed_at = clock()
         self._exit_by: float | None = None
-        self._stopped = threading.Event()
+        self._stopping = False
+        self._nudged = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = threading.get_ident()
 
     def watch(self, watched: Watched) -> None:
@@ -60,17 +63,22 @@ class Watchdog:
 
     def stalled(self) -> dict[str, float]:
         """Seconds without progress by name, of what has been stalled for the timeout or longer."""
+        return {name: seconds for name, seconds in self.progress().items() if seconds >= self._timeout}
+
+    def progress(self) -> dict[str, float]:
+        """Seconds without progress by name, of all that is watched; 0 is as it should be."""
         now = self._clock()
         since_resumed = now - self._resumed_at
-        stalls = {
-            watched.name: min(watched.stalled_for(now), since_resumed) for watched in list(self._watched)
+        return {
+            watched.name: round(min(watched.stalled_for(now), since_resumed), 1)
+            for watched in list(self._watched)
         }
-        return {name: round(seconds, 1) for name, seconds in stalls.items() if seconds >= self._timeout}
 
     def expect_exit_within(self, seconds: float) -> None:
         """From now on the process has ``seconds`` left, then it is ended with code 70."""
         self._exit_by = self._clock() + seconds
         self._period = min(self._period, seconds / CHECKS_PER_TIMEOUT)
+        self._nudged.set()
 
     def check(self) -> None:
         """One look; ends the process when something is stalled or the time to exit is over."""
@@ -86,19 +94,33 @@ class Watchdog:
 
     def start(self) -> None:
         """Check from a daemon thread until :meth:`stop`."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
         """End the thread."""
-        self._stopped.set()
+        self._stopping = True
+        self._nudged.set()
 
     def _run(self) -> None:
         self._checked_at = self._resumed_at = self._clock()
-        while not self._stopped.wait(self._period):
-            self.check()
+        while not self._stopping:
+            self._nudged.wait(self._period)
+            self._nudged.clear()
+            if not self._stopping:
+                self.check()
 
     def _kill(self, event: str, stalled: dict[str, float]) -> None:
-        frame = sys._current_frames().get(self._loop_thread)
-        stack = traceback.format_stack(frame) if frame is not None else []
-        log.critical(event, stalled=stalled, stack="".join(stack))
+        log.critical(event, stalled=stalled, stacks=self._stacks(stalled))
         self._end(EXIT_CODE)
+
+    def _stacks(self, stalled: dict[str, float]) -> dict[str, str]:
+        """Where the event loop's thread and the tasks named like what is stalled stand."""
+        frame = sys._current_frames().get(self._loop_thread)
+        stacks = {"thread": "".join(traceback.format_stack(frame))} if frame is not None else {}
+        for task in asyncio.all_tasks(self._loop) if self._loop is not None else ():
+            if task.get_name() in stalled:
+                frames = (traceback.format_stack(frame, limit=1) for frame in task.get_stack())
+                stacks[task.get_name()] = "".join(line for lines in frames for line in lines)
+        return stacks

@@ -47,6 +47,7 @@ MESSAGE_DEAD_LETTERED: Final = "message_dead_lettered"
 MESSAGE_QUARANTINED: Final = "message_quarantined"
 ALERT_RAISED: Final = "alert_raised"
 OUTBOX_SWEPT: Final = "outbox_swept"
+OUTBOX_KEPT: Final = "outbox_kept"
 
 # agents
 OPERATION_FAILED: Final = "operation_failed"

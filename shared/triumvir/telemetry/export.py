@@ -14,7 +14,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
 from triumvir.settings import Settings
@@ -75,6 +75,7 @@ def _configure_tracing(settings: Settings, resource: Resource) -> None:
 
 def _configure_metrics(endpoint: str | None, resource: Resource) -> None:
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     _registries[:] = [registry]
     readers: list[MetricReader] = [PrometheusMetricReader(scope_info_enabled=False, registry=registry)]
     if endpoint is not None:

@@ -11,7 +11,7 @@ Labels = tuple[str, ...]
 
 
 class Counter:
-    """Rises only. ``add(n, *labels)`` with one value for each of its label names."""
+    """Rises only. ``add(n, *labels)``, one value for each label name, from the event loop's thread."""
 
     def __init__(self, name: str, description: str, *labels: str) -> None:
         self.name, self.description, self.labels = name, description, labels

@@ -14,19 +14,26 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 from triumvir.settings import Settings
+from triumvir.telemetry import metrics
 from triumvir.telemetry.redaction import Redactor, passwords_in
 
 _OURS: Final = frozenset({"timestamp", "level", "logger", "service", "instance"})
 """Fields that this module writes itself; never redacted."""
+_FIRST: Final = ("timestamp", "level", "event", "order", "trace")
 _RATIONED: Final = ("opentelemetry", "urllib3")
 _RATION_SECONDS: Final = 60.0
+
+log_context = structlog.contextvars.bound_contextvars
+"""``with log_context(order=key, trace=traceparent):`` adds these fields to every line within."""
+
+_redactors: list[Redactor] = [Redactor()]
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger called ``name``: ``log.info(events.ORDER_ACCEPTED, order=key, trace=traceparent)``.
 
-    Pass the order key as ``order`` and the traceparent (or trace id) as ``trace``; for a stretch of code
-    bind them once with ``structlog.contextvars.bound_contextvars(order=..., trace=...)``.
+    Pass the order key as ``order`` and the traceparent (or trace id) as ``trace``, or bind them for a stretch
+    of code by :data:`log_context`.
     """
     logger: FilteringBoundLogger = structlog.get_logger(name)
     return logger
@@ -35,8 +42,8 @@ def get_logger(name: str) -> FilteringBoundLogger:
 def configure(settings: Settings, service: str, instance: str, stream: TextIO | None = None) -> None:
     """Send everything, the libraries' own logging at WARNING included, through one renderer to ``stream``."""
     stream = stream or sys.stderr
-    redactor = Redactor(_known_secrets(settings))
-    processors = _processors(redactor, {"service": service, "instance": instance})
+    _redactors[:] = [Redactor(_known_secrets(settings))]
+    processors = [*_processors({"service": service, "instance": instance}), _in_order]
     renderer = (
         _json_line if settings.log_format == "json" else structlog.dev.ConsoleRenderer(colors=stream.isatty())
     )
@@ -49,19 +56,32 @@ def configure(settings: Settings, service: str, instance: str, stream: TextIO | 
     _route_standard_logging(stream, processors, renderer)
 
 
+def configure_as_library() -> None:
+    """For a process that is not ours (a client's): hand everything to the standard library's logging, unless
+    the application has configured structlog itself."""
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[*_processors({}), structlog.stdlib.render_to_log_kwargs],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            logger_factory=structlog.stdlib.LoggerFactory(),
+        )
+
+
+def redact(text: str) -> str:
+    """``text`` without secrets, for whatever else is shown to people."""
+    return _redactors[0].text(text)
+
+
 def _known_secrets(settings: Settings) -> set[str]:
     urls = (settings.broker_url, settings.management_url, settings.database_url, settings.otlp_endpoint or "")
     return {word for url in urls for word in passwords_in(url)}
 
 
-def _processors(redactor: Redactor, identity: dict[str, str]) -> list[Processor]:
+def _processors(identity: dict[str, str]) -> list[Processor]:
     def identify(logger: Any, _: str, event: EventDict) -> EventDict:
         if isinstance(logger, _LineLogger):
             event["logger"] = logger.name
         return {**event, **identity}
-
-    def redact(_: Any, __: str, event: EventDict) -> EventDict:
-        return {key: value if key in _OURS else redactor.entry(key, value) for key, value in event.items()}
 
     return [
         structlog.contextvars.merge_contextvars,
@@ -71,8 +91,18 @@ def _processors(redactor: Redactor, identity: dict[str, str]) -> list[Processor]
         _shorten_trace,
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
-        redact,
+        _redact,
     ]
+
+
+def _redact(_: Any, __: str, event: EventDict) -> EventDict:
+    entry = _redactors[0].entry
+    return {key: value if key in _OURS else entry(key, value) for key, value in event.items()}
+
+
+def _in_order(_: Any, __: str, event: EventDict) -> EventDict:
+    """What people look for first comes first."""
+    return {**{key: event[key] for key in _FIRST if key in event}, **event}
 
 
 def _shorten_trace(_: Any, __: str, event: EventDict) -> EventDict:
@@ -102,7 +132,7 @@ class _LineLogger:
             self._stream.write(line + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            pass  # there is nowhere left to say so
+            metrics.LOG_LINES_LOST.add(1)
 
     debug = info = warning = warn = error = critical = exception = fatal = log = msg
 

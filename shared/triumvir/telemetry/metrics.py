@@ -51,6 +51,7 @@ OPERATION_SECONDS: Final = Histogram(
 )
 SLOTS_BUSY: Final = Gauge("triumvir.slots.busy", "slots of this agent process in use")
 LOOP_FAILURES: Final = Counter("triumvir.loop.failures", "steps of background loops that raised", "loop")
+LOG_LINES_LOST: Final = Counter("triumvir.log.lines.lost", "log lines that could not be written")
 LOOP_LAG_SECONDS: Final = Histogram(
     "triumvir.loop.lag", "how late the event loop woke a timer", "s", _SECONDS
 )

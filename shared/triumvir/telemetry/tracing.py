@@ -26,6 +26,7 @@ _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
 _VERSION_0_LENGTH: Final = 55
+_SAMPLED: Final = frozenset(f"{flags:02x}" for flags in range(1, 256, 2))
 
 Attributes = Mapping[str, str | float | bool]
 
@@ -78,7 +79,7 @@ def is_traceparent(text: str) -> bool:
 
 def is_sampled(traceparent: str) -> bool:
     """Whether the order of this traceparent is traced."""
-    return int(traceparent[53:55], 16) & 1 == 1
+    return traceparent[53:55] in _SAMPLED
 
 
 def trace_id(traceparent: str) -> str:
@@ -169,6 +170,8 @@ def send(
     The first send of a message id has a span id made from that id, so that whoever sends it again
     (``first=False``: a retry, a sweep of the outbox) links to it without having to know who sent it.
     """
+    if not _is_recorded(traceparent):
+        return Span(traceparent)
     known = first_send(traceparent, message_id)
     destination = ":".join(part for part in (exchange, routing_key) if part)
     return span(
@@ -185,6 +188,8 @@ def process(
     queue: str, message_id: str, order: str, traceparent: str | None, *, start: int | None = None
 ) -> Span:
     """The span of handling one delivery of ``queue``; with ``traceparent`` None the trace begins here."""
+    if traceparent is not None and not _is_recorded(traceparent):
+        return Span(traceparent)
     return span(
         f"process {queue}",
         traceparent,
@@ -200,6 +205,10 @@ def first_send(traceparent: str, message_id: str) -> str:
         message_id.encode(), digest_size=8, key=trace_id(traceparent).encode()
     ).hexdigest()
     return f"{traceparent[:36]}{span_id}{traceparent[52:55]}"
+
+
+def _is_recorded(traceparent: str) -> bool:
+    return _recording.tracer is not None and is_sampled(traceparent)
 
 
 def _messaging(name: str, kind: str, destination: str, message_id: str, order: str) -> Attributes:
