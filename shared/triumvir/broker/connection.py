@@ -14,12 +14,14 @@ from typing import Any, Final, cast
 
 import aio_pika
 import aiormq
-import structlog
+from aiormq.abc import AbstractConnection
 from aiormq.channel import Channel
 from yarl import URL
 
 from triumvir.broker.foreign import tolerate_foreign_properties
 from triumvir.errors import BrokerError
+from triumvir.telemetry import events
+from triumvir.telemetry.logs import get_logger
 
 HEARTBEAT: Final = 10
 """Seconds; the broker drops a silent client after two of them, the client a silent broker after about three."""
@@ -29,7 +31,7 @@ LONGEST_RECONNECT: Final = 10.0
 CHANNEL_ERRORS: Final = (aiormq.AMQPError, OSError, RuntimeError, TimeoutError, asyncio.CancelledError)
 """What using a channel raises when it, or its connection, is closed or closes meanwhile."""
 
-_log = structlog.get_logger("triumvir.broker")
+_log = get_logger("triumvir.broker")
 
 
 class _Reconnecting(aio_pika.RobustConnection):
@@ -66,6 +68,7 @@ class Connection:
         self.name = name
         self.user = robust.url.user or "guest"
         robust.reconnect_callbacks.add(self._reconnected)
+        robust.close_callbacks.add(self._lost)
 
     @property
     def is_open(self) -> bool:
@@ -121,7 +124,7 @@ class Connection:
                 await self._robust.close()
         except CHANNEL_ERRORS as error:
             raise_if_cancelled(error)
-            _log.warning("broker connection did not close in time", connection=self.name, problem=plain(error))
+            _log.warning(events.BROKER_CLOSE_INCOMPLETE, connection=self.name, problem=plain(error))
 
     async def _ready(self) -> None:
         while True:
@@ -130,13 +133,20 @@ class Connection:
             await self._robust.connected.wait()
             transport = self._robust.transport
             if transport is not None and not transport.connection.is_closed:
-                await transport.ready()
-                return
-            await asyncio.sleep(0.01)
+                if await _unblocked(transport.connection):
+                    return
+            else:
+                await asyncio.sleep(0.01)
+
+    def _lost(self, _: object, error: BaseException | None) -> None:
+        if not self._closing:
+            _log.warning(
+                events.BROKER_LOST, connection=self.name, problem=plain(error) if error else "closed"
+            )
 
     def _reconnected(self, *_: object) -> None:
         self._epoch += 1
-        _log.info("broker connection restored", connection=self.name, epoch=self._epoch)
+        _log.info(events.BROKER_CONNECTED, connection=self.name, epoch=self._epoch)
         for callback in tuple(self._callbacks):
             callback()
 
@@ -148,9 +158,8 @@ async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int 
     """
     tolerate_foreign_properties()
     address = _address(url)
-    robust = _Reconnecting(
-        address.update_query(heartbeat=str(heartbeat)), client_properties={"connection_name": name}
-    )
+    query = {"heartbeat": str(heartbeat), **address.query}
+    robust = _Reconnecting(address.with_query(query), client_properties={"connection_name": name})
     try:
         async with asyncio.timeout(timeout):
             await robust.connect(timeout=timeout)
@@ -161,6 +170,16 @@ async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int 
         await _abandon(robust)
         raise
     return Connection(robust, name)
+
+
+async def close_channel(channel: Channel | None, timeout: float = 2.0) -> None:
+    """Close a channel if it is still open; one that does not answer dies with its connection."""
+    if channel is None or channel.is_closed:
+        return
+    try:
+        await channel.close(timeout=timeout)
+    except CHANNEL_ERRORS as error:
+        raise_if_cancelled(error)
 
 
 def plain(error: BaseException) -> str:
@@ -175,24 +194,40 @@ def raise_if_cancelled(error: BaseException) -> None:
         raise error
 
 
+async def _unblocked(connection: AbstractConnection) -> bool:
+    """Wait until the broker takes publishes from ``connection``; False if it was closed meanwhile."""
+    closing = connection.closing
+    ready = asyncio.ensure_future(connection.ready())
+    try:
+        await asyncio.wait((ready, closing), return_when=asyncio.FIRST_COMPLETED)
+        return ready.done() and not connection.is_closed
+    finally:
+        ready.cancel()
+        closing.cancel()
+
+
 async def _abandon(robust: _Reconnecting) -> None:
     try:
         async with asyncio.timeout(2.0):
             await robust.close()
     except CHANNEL_ERRORS as error:
         raise_if_cancelled(error)
-        _log.debug("abandoned broker connection did not close", problem=plain(error))
+        _log.debug(events.BROKER_CLOSE_INCOMPLETE, problem=plain(error))
 
 
 def _address(url: str) -> URL:
     try:
         address = URL(url)
     except ValueError:
-        raise BrokerError("the broker URL cannot be read: write amqp://user:password@host:port/vhost") from None
+        raise BrokerError(
+            "the broker URL cannot be read: write amqp://user:password@host:port/vhost"
+        ) from None
     if address.scheme not in ("amqp", "amqps") or not address.host:
         raise BrokerError("the broker URL must be amqp://user:password@host:port/vhost (or amqps://)")
     if "no_verify_ssl" in address.query:
-        raise BrokerError("the broker URL switches TLS verification off (no_verify_ssl): name a cafile instead")
+        raise BrokerError(
+            "the broker URL switches TLS verification off (no_verify_ssl): name a cafile instead"
+        )
     return address
 
 
@@ -201,7 +236,9 @@ def _why_not(error: BaseException, address: URL, timeout: float) -> str:
     vhost = address.path.removeprefix("/") or "/"
     if isinstance(error, TimeoutError):
         return f"no RabbitMQ answered at {where} within {timeout:g} s"
-    if isinstance(error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError):
+    if isinstance(
+        error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError
+    ):
         return f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password"
     if isinstance(error, aiormq.exceptions.ConnectionClosed):
         return f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"

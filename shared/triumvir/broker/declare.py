@@ -9,11 +9,13 @@ from typing import Final
 from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused, ChannelPreconditionFailed
 
-from triumvir.broker.connection import CHANNEL_ERRORS, Connection, plain, raise_if_cancelled
+from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, plain, raise_if_cancelled
 from triumvir.broker.topology import Binding, ExchangeSpec, QueueSpec, Topology
 from triumvir.errors import BrokerError, TopologyMismatch
 
-_DIFFERENCE: Final = re.compile(r"inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: (received .*)", re.DOTALL)
+_DIFFERENCE: Final = re.compile(
+    r"inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: (received .*)", re.DOTALL
+)
 
 Declaration = Callable[[Channel], Awaitable[object]]
 
@@ -63,16 +65,6 @@ class _Declaring:
 
     async def close(self) -> None:
         await close_channel(self._channel)
-
-
-async def close_channel(channel: Channel | None, timeout: float = 2.0) -> None:
-    """Close a channel if it is still open; one that does not answer dies with its connection."""
-    if channel is None or channel.is_closed:
-        return
-    try:
-        await channel.close(timeout=timeout)
-    except CHANNEL_ERRORS as error:
-        raise_if_cancelled(error)
 
 
 def _exchange(exchange: ExchangeSpec, timeout: float) -> Declaration:

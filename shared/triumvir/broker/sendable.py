@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from triumvir.broker.messages import OutMessage
+from triumvir.broker.messages import Outcome, OutMessage
+from triumvir.telemetry import events
+from triumvir.telemetry.logs import get_logger
 
 MAX_BODY: Final = 16 * 1024 * 1024 - 64 * 1024
 """Bytes. RabbitMQ 4 takes 16 MiB by default; the margin is for what others count as well."""
 _MAX_SHORT: Final = 255
 _MAX_HEADERS: Final = 64 * 1024
 """Bytes. Properties must fit into one frame (128 KiB by default), else the broker closes the connection."""
+
+_log = get_logger("triumvir.broker")
 
 
 def fault_of(message: OutMessage, user: str, max_body: int) -> str | None:
@@ -25,6 +29,12 @@ def fault_of(message: OutMessage, user: str, max_body: int) -> str | None:
         return _too_long(message)
     except (AttributeError, TypeError, UnicodeEncodeError) as error:
         return f"a property is no text: {error}"
+
+
+def refuse(message: OutMessage, fault: str) -> Outcome:
+    """Say in the log why ``message`` cannot be sent; REFUSED."""
+    _log.error(events.MESSAGE_REFUSED, message_id=message.message_id[:255], type=message.type, fault=fault)
+    return Outcome.REFUSED
 
 
 def _too_long(message: OutMessage) -> str | None:

@@ -163,7 +163,9 @@ def _queue(
 
 def _internal(queues: Iterable[QueueSpec], extra: tuple[Binding, ...] = ()) -> Topology:
     bindings = tuple(
-        Binding(INTERNAL_EXCHANGE, queue.name, queue.name) for queue in queues if not queue.name.endswith(".dead")
+        Binding(INTERNAL_EXCHANGE, queue.name, queue.name)
+        for queue in queues
+        if not queue.name.endswith(".dead")
     )
     return Topology(queues=tuple(queues), bindings=bindings + extra)
 
