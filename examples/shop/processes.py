@@ -14,6 +14,7 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[1]
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
+COMMAND_SECONDS = 60.0
 
 
 @dataclass
@@ -74,6 +75,27 @@ async def start(
     return Child(name, process, log)
 
 
+async def run(command: list[str], *, env: Mapping[str, str] | None = None) -> str:
+    """Runs ``command`` to its end; what it printed. Raises RuntimeError with its complaint if it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(env),
+        start_new_session=True,
+    )
+    try:
+        output, complaint = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{complaint.decode() or output.decode()}")
+    return output.decode()
+
+
 async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) -> Service:
     """Starts a service of the shop and waits until it listens. Raises RuntimeError with its log if it ends first."""
     log, ledger = folder / f"{name}.log", folder / f"{name}.ndjson"
@@ -93,8 +115,10 @@ async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) ->
         line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
         service.url = json.loads(line)["url"]
     except (TimeoutError, ValueError) as error:
-        await service.kill()
         raise RuntimeError(f"the service {name} did not start:\n{log.read_text()}") from error
+    finally:
+        if not service.url:
+            await service.kill()
     return service
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 SERVICES = ("inventory", "payments", "shipping")
 """In the order in which the workflow goes through them."""
 
 UNDONE = frozenset({"compensated", "cancelled"})
+
+Recorded = Literal["done", "undone", "none", "in doubt"]
+"""What the store holds of a step: its effect stands, was undone, was never made, or is not known."""
 
 Effects = Mapping[str, list[Mapping[str, Any]]]
 """The effects of one order by service, each in order of time."""
@@ -22,12 +25,14 @@ def differences(
     *,
     calls: Iterable[Mapping[str, Any]] = (),
     refused: Collection[str] = (),
+    recorded: Mapping[str, Mapping[str, Recorded]] | None = None,
 ) -> list[str]:
     """What does not agree, in words; empty if all does.
 
     ``effects`` and ``calls`` are the lines of the three ledgers (``services/ledger.py``) as dicts with ``service``,
-    ``order``, ``direction``, ``key``, ``amount``, ``at``. ``ends`` gives the state of every order, and ``refused``
-    the orders that check-order refused; both name an order as the ledgers do, ``client/order_id``.
+    ``order``, ``direction``, ``key``, ``amount``, ``at``. ``ends`` gives the state of every order, ``refused`` the
+    orders that check-order refused, ``recorded`` what the store holds of each order's step at each service; all
+    name an order as the ledgers do, ``client/order_id``.
     """
     effects = list(effects)
     by_order = _by_order(effects)
@@ -38,6 +43,8 @@ def differences(
     ]
     for order, state in sorted(ends.items()):
         found += [f"{order} ({state}): {fault}" for fault in _faults(state, by_order.get(order, {}))]
+    for order, steps in sorted((recorded or {}).items()):
+        found += [f"{order}: {fault}" for fault in _disagreements(steps, by_order.get(order, {}))]
     touched = by_order.keys() | {call["order"] for call in calls}
     called = sorted(touched & set(refused))
     return found + [
@@ -103,6 +110,21 @@ def _faults_of_order(effects: Effects) -> Iterator[str]:
     expected = [service for service in reversed(SERVICES) if service in undone]
     if undone != expected:
         yield f"undone in the order {', '.join(undone)}; it should be {', '.join(expected)}"
+
+
+def _disagreements(steps: Mapping[str, Recorded], effects: Effects) -> Iterator[str]:
+    for service in SERVICES:
+        at_service = effects.get(service, [])
+        done, undone = _count(at_service, "do"), _count(at_service, "undo")
+        step = steps.get(service, "none")
+        agrees = {
+            "done": (done, undone) == (1, 0),
+            "undone": (done, undone) in ((0, 0), (1, 1)),
+            "none": (done, undone) == (0, 0),
+            "in doubt": False,
+        }
+        if not agrees[step]:
+            yield f"the store has the step at {service} as {step}, and the ledger {done} effects and {undone} undos"
 
 
 def _count(effects: list[Mapping[str, Any]], direction: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from shop import bookings
 from shop.models import Booking
+from shop.processes import run
 from shop.reconcile import differences
 
 BOOKING = Booking(courier="Shire Carriers", price=Decimal("3.40"))
@@ -34,6 +36,13 @@ async def test_the_table_is_created_once_and_kept(connection: Any) -> None:
     await bookings.book(connection, "shop/1", KEY, 5, BOOKING)
     await bookings.create_table(connection)
     assert await listed(connection) == [("do", "3.40")]
+
+
+async def test_the_module_run_as_a_program_creates_the_table(empty_database_url: str) -> None:
+    await run([sys.executable, "-m", "shop.bookings"], env={"TRIUMVIR_DATABASE_URL": empty_database_url})
+    opened = await asyncpg.connect(empty_database_url)
+    assert await bookings.effects(opened) == []
+    await opened.close()
 
 
 async def test_a_booking_rolled_back_is_none(connection: Any) -> None:

@@ -100,5 +100,29 @@ def test_an_order_that_has_not_ended_is_a_difference(state: str) -> None:
     assert found == f"shop/1 ({state}): it has not come to an end"
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"inventory": "undone", "payments": "undone"},
+        {
+            "inventory": "undone",
+            "payments": "undone",
+            "shipping": "undone",
+        },  # in doubt, and nothing was found
+    ],
+)
+def test_steps_recorded_as_they_were_agree(steps: dict[str, Any]) -> None:
+    assert differences(UNDONE, {"shop/1": "compensated"}, recorded={"shop/1": steps}) == []
+
+
+@pytest.mark.parametrize("step", ["done", "none", "in doubt"])
+def test_a_step_recorded_as_something_else_is_a_difference(step: Any) -> None:
+    recorded = {"shop/1": {"inventory": step, "payments": "undone"}}
+    (found,) = differences(UNDONE, {"shop/1": "compensated"}, recorded=recorded)
+    assert found == (
+        f"shop/1: the store has the step at inventory as {step}, and the ledger 1 effects and 1 undos"
+    )
+
+
 def test_really_undone_names_the_orders_with_an_undone_effect() -> None:
     assert really_undone([*UNDONE, *done("shop/2")]) == {"shop/1"}
