@@ -32,7 +32,7 @@ def configure(settings: Settings, service: str, instance: str) -> None:
     logs.configure(settings, service, instance)
     resource = Resource.create({"service.name": f"triumvir-{service}", "service.instance.id": instance})
     _configure_tracing(settings, resource)
-    _configure_metrics(settings.otlp_endpoint, resource)
+    configure_metrics(settings.otlp_endpoint, resource)
 
 
 def exposition() -> bytes:
@@ -73,7 +73,8 @@ def _configure_tracing(settings: Settings, resource: Resource) -> None:
     _shutdowns.append(provider.shutdown)
 
 
-def _configure_metrics(endpoint: str | None, resource: Resource) -> None:
+def configure_metrics(endpoint: str | None, resource: Resource) -> None:
+    """Make every metric readable: by :func:`exposition` always, by OTLP when ``endpoint`` is given."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     _registries[:] = [registry]

@@ -10,61 +10,73 @@ from opentelemetry.metrics import Histogram as OtelHistogram
 Labels = tuple[str, ...]
 
 
-class Counter:
+class Instrument:
+    """A name, what it means, and the names of its labels."""
+
+    def __init__(self, name: str, description: str, *labels: str) -> None:
+        self.name = name
+        self.description = description
+        self.labels = labels
+
+    def named(self, labels: Labels) -> dict[str, str]:
+        """Label values by name. TypeError when there are too many or too few."""
+        if len(labels) != len(self.labels):
+            raise TypeError(f"{self.name} takes the labels {self.labels}, not {labels}")
+        return dict(zip(self.labels, labels, strict=True))
+
+
+class Counter(Instrument):
     """Rises only. ``add(n, *labels)``, one value for each label name, from the event loop's thread."""
 
     def __init__(self, name: str, description: str, *labels: str) -> None:
-        self.name, self.description, self.labels = name, description, labels
-        self.counts: dict[Labels, int] = {}
-        if not labels:
-            self.counts[()] = 0
+        super().__init__(name, description, *labels)
+        self.counts: dict[Labels, int] = {} if labels else {(): 0}
 
     def add(self, amount: int, *labels: str) -> None:
         """Count ``amount`` more."""
-        self.counts[labels] = self.counts.get(labels, 0) + amount
+        if labels not in self.counts:
+            self.named(labels)
+            self.counts[labels] = 0
+        self.counts[labels] += amount
 
     def observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        return [
-            Observation(count, dict(zip(self.labels, labels, strict=True)))
-            for labels, count in self.counts.copy().items()
-        ]
+        """For the exporters, in their threads."""
+        return [Observation(count, self.named(labels)) for labels, count in self.counts.copy().items()]
 
 
-class Gauge:
+class Gauge(Instrument):
     """The present value: ``set(value, *labels)``, or ``follow(read, *labels)`` to ask when somebody looks."""
 
     def __init__(self, name: str, description: str, *labels: str) -> None:
-        self.name, self.description, self.labels = name, description, labels
-        self._values: dict[Labels, Callable[[], float]] = {}
+        super().__init__(name, description, *labels)
+        self._reads: dict[Labels, Callable[[], float]] = {}
 
     def set(self, value: float, *labels: str) -> None:
-        self._values[labels] = lambda: value
+        """It is ``value`` until set again."""
+        self.follow(lambda: value, *labels)
 
     def follow(self, read: Callable[[], float], *labels: str) -> None:
-        self._values[labels] = read
+        """It is what ``read`` returns, which is called in another thread and may only look."""
+        self.named(labels)
+        self._reads[labels] = read
 
     def observe(self, _: CallbackOptions) -> Iterable[Observation]:
-        return [
-            Observation(read(), dict(zip(self.labels, labels, strict=True)))
-            for labels, read in self._values.copy().items()
-        ]
+        """For the exporters, in their threads."""
+        return [Observation(read(), self.named(labels)) for labels, read in self._reads.copy().items()]
 
 
-class Histogram:
+class Histogram(Instrument):
     """A distribution. ``record(value, *labels)``; once per batch, not per message."""
 
     def __init__(
         self, name: str, description: str, unit: str, buckets: tuple[float, ...], *labels: str
     ) -> None:
-        self.name, self.description, self.unit, self.buckets, self.labels = (
-            name,
-            description,
-            unit,
-            buckets,
-            labels,
-        )
+        super().__init__(name, description, *labels)
+        self.unit = unit
+        self.buckets = buckets
         self.instrument: OtelHistogram | None = None
 
     def record(self, value: float, *labels: str) -> None:
+        """One more observation; nothing before the exporters are configured."""
         if self.instrument is not None:
-            self.instrument.record(value, dict(zip(self.labels, labels, strict=True)))
+            self.instrument.record(value, self.named(labels))

@@ -137,7 +137,7 @@ class _LineLogger:
     debug = info = warning = warn = error = critical = exception = fatal = log = msg
 
 
-class _Ration(logging.Filter):
+class Ration(logging.Filter):
     """Lets one record a minute through of libraries that repeat themselves while a collector is away."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -161,7 +161,7 @@ class _StandardHandler(logging.StreamHandler[TextIO]):
 
 def _route_standard_logging(stream: TextIO, processors: list[Processor], renderer: Processor) -> None:
     handler = _StandardHandler(stream)
-    handler.addFilter(_Ration())
+    handler.addFilter(Ration())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],

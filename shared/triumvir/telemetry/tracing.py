@@ -17,11 +17,19 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from opentelemetry import trace as otel
-from opentelemetry.semconv._incubating.attributes import messaging_attributes as messaging
-from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
 TRACEPARENT_HEADER: Final = "traceparent"
+
+# the OpenTelemetry conventions for messaging
+MESSAGING_SYSTEM: Final = "messaging.system"
+MESSAGING_OPERATION_NAME: Final = "messaging.operation.name"
+MESSAGING_OPERATION_TYPE: Final = "messaging.operation.type"
+MESSAGING_DESTINATION_NAME: Final = "messaging.destination.name"
+MESSAGING_MESSAGE_ID: Final = "messaging.message.id"
+MESSAGING_MESSAGE_CONVERSATION_ID: Final = "messaging.message.conversation_id"
+ERROR_TYPE: Final = "error.type"
+
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
@@ -108,7 +116,7 @@ class Span:
         """Mark it failed by the type of ``error`` (or a short word); its text may hold payload and stays out."""
         if self._span is not None:
             kind = error if isinstance(error, str) else type(error).__qualname__
-            self._span.set_attribute(error_attributes.ERROR_TYPE, kind)
+            self._span.set_attribute(ERROR_TYPE, kind)
             self._span.set_status(otel.StatusCode.ERROR, kind)
 
     def end(self) -> None:
@@ -178,7 +186,7 @@ def send(
         f"send {destination}",
         traceparent,
         SpanKind.PRODUCER,
-        _messaging("send", messaging.MessagingOperationTypeValues.SEND.value, destination, message_id, order),
+        _messaging("send", destination, message_id, order),
         links=() if first else (known,),
         span_id=known[36:52] if first else None,
     )
@@ -194,16 +202,15 @@ def process(
         f"process {queue}",
         traceparent,
         SpanKind.CONSUMER,
-        _messaging("process", messaging.MessagingOperationTypeValues.PROCESS.value, queue, message_id, order),
+        _messaging("process", queue, message_id, order),
         start=start,
     )
 
 
 def first_send(traceparent: str, message_id: str) -> str:
     """The traceparent of the first send of ``message_id`` in the trace of ``traceparent``."""
-    span_id = hashlib.blake2b(
-        message_id.encode(), digest_size=8, key=trace_id(traceparent).encode()
-    ).hexdigest()
+    seed = f"{trace_id(traceparent)}{message_id}".encode(errors="replace")
+    span_id = hashlib.blake2b(seed, digest_size=8).hexdigest()
     return f"{traceparent[:36]}{span_id}{traceparent[52:55]}"
 
 
@@ -211,19 +218,19 @@ def _is_recorded(traceparent: str) -> bool:
     return _recording.tracer is not None and is_sampled(traceparent)
 
 
-def _messaging(name: str, kind: str, destination: str, message_id: str, order: str) -> Attributes:
+def _messaging(operation: str, destination: str, message_id: str, order: str) -> Attributes:
     return {
-        messaging.MESSAGING_SYSTEM: messaging.MessagingSystemValues.RABBITMQ.value,
-        messaging.MESSAGING_OPERATION_NAME: name,
-        messaging.MESSAGING_OPERATION_TYPE: kind,
-        messaging.MESSAGING_DESTINATION_NAME: destination,
-        messaging.MESSAGING_MESSAGE_ID: message_id,
-        messaging.MESSAGING_MESSAGE_CONVERSATION_ID: order,
+        MESSAGING_SYSTEM: "rabbitmq",
+        MESSAGING_OPERATION_NAME: operation,
+        MESSAGING_OPERATION_TYPE: operation,
+        MESSAGING_DESTINATION_NAME: destination,
+        MESSAGING_MESSAGE_ID: message_id,
+        MESSAGING_MESSAGE_CONVERSATION_ID: order,
     }
 
 
 def _context(traceparent: str | None) -> otel.SpanContext:
-    if traceparent is None:
+    if traceparent is None or not is_traceparent(traceparent):
         return otel.INVALID_SPAN_CONTEXT
     return otel.SpanContext(
         trace_id=int(traceparent[3:35], 16),
