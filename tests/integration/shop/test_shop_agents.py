@@ -66,7 +66,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Service], None]]:
     """Points the agents to a running service."""
 
     def point(service: Service) -> None:
-        chosen = ShopSettings(**{f"{service.name}_url": service.url, "patience": timedelta(seconds=20)})
+        chosen = ShopSettings.model_validate({f"{service.name}_url": service.url, "patience": 20})
         monkeypatch.setattr(agents, "settings", chosen)
 
     yield point  # noqa: PT022 - monkeypatch takes it back
