@@ -1,1 +1,1 @@
-"""The scheduler: claims orders and runs their steps."""
+"""The scheduler: claims orders, sends requests to agents, folds their replies, takes commands, tells clients."""

@@ -83,3 +83,13 @@ def _fix(kind: str, field: str) -> str:
     if kind.startswith("string_pattern"):
         return "use a-z, 0-9 and '-' for names; printable ASCII without blanks for order ids"
     return f"correct {field!r}"
+
+
+def order_id_of(body: bytes) -> str | None:
+    """The order id that a message of a client names, however wrong the rest of it is; None if there is none."""
+    try:
+        members = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    named = members.get("order_id") if isinstance(members, dict) else None
+    return named if isinstance(named, str) and 0 < len(named) <= 100 else None

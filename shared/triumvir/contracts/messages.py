@@ -88,6 +88,7 @@ class _StepRequest(Message):
     time_left_ms: int
     attempts_allowed: Annotated[int, Field(ge=0, le=1000)]
     idempotency_key: str
+    generation: Annotated[int, Field(ge=0, lt=2**31)] = 0
     lock: UUID
     fence: BigInt
     attempt: int

@@ -22,7 +22,7 @@ Direction = Literal["do", "undo"]
 
 def is_name(text: str) -> bool:
     """Whether ``text`` may name a client, workflow, step, agent or operation."""
-    return _NAME.match(text) is not None
+    return _NAME.fullmatch(text) is not None
 
 
 def order_key(client: str, order_id: str) -> str:
@@ -33,6 +33,19 @@ def order_key(client: str, order_id: str) -> str:
 def submission_id(client: str, order_id: str) -> str:
     """The message id of a submission; the same for a resubmission."""
     return f"{client}/{order_id}/submit"
+
+
+def command_id(key: str, kind: str, unique: str) -> str:
+    """The message id of a cancel or a query: as many as are asked for, the same when one is sent again."""
+    return f"{key}/{kind}/{unique}"
+
+
+def order_of_submission(client: str, message_id: str) -> str | None:
+    """The order id in a submission's message id; None if it is not one of this client."""
+    prefix, suffix = f"{client}/", "/submit"
+    if not message_id.startswith(prefix) or not message_id.endswith(suffix):
+        return None
+    return message_id[len(prefix) : -len(suffix)]
 
 
 def request_id(key: str, step: str, direction: Direction, attempt: int) -> str:

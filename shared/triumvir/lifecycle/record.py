@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from triumvir.contracts.messages import Effect
+from triumvir.contracts.messages import Effect, StatusName
 from triumvir.contracts.names import Direction, order_key
 from triumvir.lifecycle.states import State, StepState, UndoState
 
@@ -133,7 +133,7 @@ class LogRow:
     after: State
     why: str
     step_no: int | None = None
-    status: str | None = None
+    status: StatusName | None = None
     sequence: int | None = None
 
 

@@ -69,16 +69,18 @@ def crash_point(name: CrashPoint) -> None:
 
 
 def _parse(text: str) -> tuple[str, int]:
-    name, _, count = text.partition(":")
+    name, colon, count = text.partition(":")
     if name not in CRASH_POINTS:
         raise ConfigurationError(
             f"TRIUMVIR_CRASH_AT: {name!r} is no crash point; known are {', '.join(CRASH_POINTS)}"
         )
-    if count and not (count.isdecimal() and int(count) >= 1):
+    if not colon:
+        return name, 1
+    if not (count.isdecimal() and int(count) >= 1):
         raise ConfigurationError(
             f"TRIUMVIR_CRASH_AT: {count!r} is no count; write {name}:2 for the second time"
         )
-    return name, int(count or 1)
+    return name, int(count)
 
 
 def _reach(name: str) -> None:

@@ -1,0 +1,65 @@
+"""Claims: takes claimable orders, fair by client, as many as their agents have room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from triumvir.lifecycle import Claimed, Event
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import metrics
+from triumvir_scheduler.commands import asked_of, mark_taken
+from triumvir_scheduler.stage import Stage
+
+OLDEST_UNCONFIRMED: Final = 1.0
+"""Seconds. With publishes older than this, this process takes nothing more on."""
+
+
+class Claims:
+    """The claim loop's step."""
+
+    def __init__(self, stage: Stage, limit: int, unconfirmed_age: Callable[[], float]) -> None:
+        self._stage = stage
+        self._windows = stage.windows
+        self._limit = limit
+        self._unconfirmed_age = unconfirmed_age
+        self._starved = False
+
+    async def step(self) -> bool:
+        """One batch of claims; whether there may be more to claim at once."""
+        if self._unconfirmed_age() > OLDEST_UNCONFIRMED:
+            return False
+        await self._windows.refresh()
+        if self._windows.claim_room() == 0:
+            await self._windows.refresh(needed=True)
+        room = min(self._limit, self._windows.claim_room())
+        self._starved = room == 0
+        if self._starved:
+            return False
+        claimed = await self._claim(room)
+        metrics.ORDERS_CLAIMED.add(claimed)
+        return claimed == room
+
+    def wake_if_starved(self, wake: Callable[[], None]) -> None:
+        """An answered request makes room: look again, if the last step found none."""
+        if self._starved:
+            wake()
+
+    async def _claim(self, most: int) -> int:
+        async with self._stage.work(
+            "scheduler.claim.before_commit", "scheduler.claim.after_commit", "scheduler.claim.after_publish"
+        ) as work:
+            await self._lift_window_holds(work.connection)
+            rows = await statement("claim_candidates").rows(work.connection, most=most)
+            nos = [row["no"] for row in rows]
+            asked = await asked_of(work.connection, nos)
+            events: dict[int, list[Event]] = {no: [*asked.events(no), Claimed()] for no in nos}
+            await self._stage.apply(work, events)
+            await mark_taken(work.connection, asked)
+        return len(nos)
+
+    async def _lift_window_holds(self, connection: Connection) -> None:
+        for reason, most in self._windows.releasable().items():
+            lifted = await statement("release_held").rows(connection, reason=reason, most=most)
+            if len(lifted) < most:
+                self._windows.held_windows.discard(reason)

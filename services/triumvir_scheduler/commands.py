@@ -1,0 +1,72 @@
+"""Commands: taken under the order's lock, through the same decisions as everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from triumvir.lifecycle import CancelRequested, Event
+from triumvir.store import orders
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import metrics
+from triumvir_scheduler.stage import Stage
+
+
+@dataclass(slots=True)
+class Asked:
+    """Commands that wait for some locked orders."""
+
+    by_order: dict[int, list[Event]] = field(default_factory=dict)
+    ids: list[int] = field(default_factory=list)
+
+    def events(self, no: int) -> list[Event]:
+        return self.by_order.get(no, [])
+
+
+async def asked_of(connection: Connection, nos: Sequence[int]) -> Asked:
+    """The commands not yet taken of these orders, oldest first."""
+    asked = Asked()
+    if not nos:
+        return asked
+    for row in await statement("read_commands").rows(connection, nos=list(nos)):
+        asked.by_order.setdefault(row["no"], []).append(_event(row["data"]))
+        asked.ids.append(row["id"])
+    return asked
+
+
+async def mark_taken(connection: Connection, asked: Asked) -> None:
+    """Takes them, in the transaction that applies them."""
+    if asked.ids:
+        await statement("take_commands").rows(connection, ids=asked.ids)
+        metrics.COMMANDS.add(len(asked.ids), "cancel", "taken")
+
+
+def _event(data: str | None) -> Event:
+    members = orjson.loads(data) if data else {}
+    return CancelRequested(members.get("reason"))
+
+
+class Commands:
+    """The command loop's step."""
+
+    def __init__(self, stage: Stage, limit: int) -> None:
+        self._stage = stage
+        self._limit = limit
+
+    async def step(self) -> bool:
+        """Takes one batch of commands whose orders exist; whether there may be more."""
+        async with self._stage.work(
+            "scheduler.command.before_commit",
+            "scheduler.command.after_commit",
+            "scheduler.command.after_publish",
+        ) as work:
+            rows = await statement("orders_with_commands").rows(work.connection, most=self._limit)
+            if not rows:
+                return False
+            nos = await orders.lock(work.connection, [row["no"] for row in rows])
+            asked = await asked_of(work.connection, nos)
+            await self._stage.apply(work, asked.by_order)
+            await mark_taken(work.connection, asked)
+        return True

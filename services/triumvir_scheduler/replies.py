@@ -1,0 +1,86 @@
+"""Replies of agents: decoded, folded into their orders, committed, and only then acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from triumvir.broker import Delivery
+from triumvir.contracts.codec import decode
+from triumvir.contracts.messages import StepFailed, StepSucceeded
+from triumvir.errors import ContractError
+from triumvir.lifecycle import Event, Replied
+from triumvir.runtime import letters
+from triumvir.runtime.batches import run_batch
+from triumvir.runtime.letters import letter_of, refused
+from triumvir.runtime.outgoing import DeadLetter
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.store import orders
+from triumvir_scheduler.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One delivery that could be read."""
+
+    delivery: Delivery
+    event: Replied
+
+    @property
+    def no(self) -> int:
+        return self.event.reply.order_no
+
+
+class Replies:
+    """Handles batches of ``scheduler.replies``. ``answered`` is called after each: there may be room now."""
+
+    def __init__(self, stage: Stage, undeliverable: Undeliverable, answered: Callable[[], None]) -> None:
+        self._stage = stage
+        self._undeliverable = undeliverable
+        self._answered = answered
+
+    async def handle(self, deliveries: Sequence[Delivery]) -> None:
+        """Returns once every delivery is committed: applied, or kept as a dead letter."""
+        readable: list[Reply] = []
+        unreadable: list[DeadLetter] = []
+        for delivery in deliveries:
+            try:
+                readable.append(_read(delivery))
+            except ContractError as error:
+                unreadable.append(refused(delivery, error))
+        if unreadable:
+            await self._undeliverable.keep(unreadable)
+        if readable:
+            await run_batch("replies", readable, self._apply, self._set_aside)
+            self._answered()
+
+    async def _apply(self, replies: Sequence[Reply]) -> None:
+        async with self._stage.work(
+            "scheduler.reply.before_commit", "scheduler.reply.after_commit", "scheduler.reply.after_publish"
+        ) as work:
+            found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
+            events: dict[int, list[Event]] = {}
+            for reply in replies:
+                if reply.no in found:
+                    events.setdefault(reply.no, []).append(reply.event)
+            await letters.insert(
+                work.connection, [_orphan(reply) for reply in replies if reply.no not in found]
+            )
+            await self._stage.apply(work, events, continuing=True)
+
+    async def _set_aside(self, reply: Reply, error: Exception) -> None:
+        letter = letter_of(reply.delivery, "refused_by_store", f"{type(error).__name__}: {error}")
+        await self._undeliverable.keep([letter])
+
+
+def _read(delivery: Delivery) -> Reply:
+    message = decode(delivery.type, delivery.body)
+    if not isinstance(message, StepSucceeded | StepFailed):
+        raise ContractError(
+            "unexpected_type", "type", f"{delivery.type!r} is no reply", "send step.succeeded.v1"
+        )
+    return Reply(delivery, Replied(message))
+
+
+def _orphan(reply: Reply) -> DeadLetter:
+    return letter_of(reply.delivery, "unknown_order", f"there is no order {reply.no}")

@@ -1,0 +1,114 @@
+"""The sweep of the outbox: what a dead or cut-off process committed but did not publish is sent from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from triumvir.broker import OutMessage
+from triumvir.lifecycle import OrderRecord, SendRequest
+from triumvir.runtime import letters, outgoing, refs
+from triumvir.runtime.definitions import Definitions
+from triumvir.runtime.outgoing import StatusFact
+from triumvir.runtime.payloads import Payloads
+from triumvir.runtime.refs import AlertRef, LetterRef, Ref, RequestRef, StatusRef
+from triumvir.runtime.relay import Relay
+from triumvir.settings import Settings
+from triumvir.store import orders
+from triumvir.store.session import Session
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import events, metrics
+from triumvir.telemetry.logs import get_logger
+
+_R = TypeVar("_R", bound=Ref)
+_MOST_ROWS = 50
+log = get_logger(__name__)
+
+
+class Sweep:
+    """The sweep loop's step. Rows are leased, so that two sweeps share the work."""
+
+    def __init__(self, session: Session, relay: Relay, definitions: Definitions, settings: Settings) -> None:
+        self._session = session
+        self._relay = relay
+        self._definitions = definitions
+        self._settings = settings
+        self._payloads = Payloads()
+
+    async def step(self) -> bool:
+        """Sends the messages of some lapsed rows; whether there may be more."""
+        lease = self._settings.outbox_lease / timedelta(seconds=1)
+        async with self._session.connection() as connection:
+            rows = await statement("lease_outbox").rows(connection, most=_MOST_ROWS, lease_seconds=lease)
+            built = [(row["id"], await self._messages(connection, refs.read(row["refs"]))) for row in rows]
+        for outbox_id, messages in built:
+            log.info(events.OUTBOX_SWEPT, outbox=outbox_id, messages=len(messages))
+            await self._relay.send_or_delete(messages, outbox_id, "outbox.after_sweep_publish")
+        metrics.OUTBOX_SWEPT.add(len(rows))
+        return len(rows) == _MOST_ROWS
+
+    async def _messages(self, connection: Connection, found: Sequence[Ref]) -> list[OutMessage]:
+        return [
+            *await self._requests(connection, _of(RequestRef, found)),
+            *await self._told(connection, _of(StatusRef, found), _of(AlertRef, found)),
+            *await self._letters(connection, _of(LetterRef, found)),
+        ]
+
+    async def _requests(self, connection: Connection, wanted: Sequence[RequestRef]) -> list[OutMessage]:
+        if not wanted:
+            return []
+        now, records = await orders.read(connection, [ref.no for ref in wanted])
+        await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
+        live = {ref.no: ref for ref in wanted if _still_wanted(ref, records.get(ref.no), now)}
+        payloads = await self._payloads.of(connection, [records[no] for no in live])
+        return [self._request(records[no], ref, payloads[no], now) for no, ref in live.items()]
+
+    def _request(self, record: OrderRecord, ref: RequestRef, payload: str, now: datetime) -> OutMessage:
+        send = SendRequest(ref.step_no, ref.direction, ref.fence, max(1, record.retries))
+        workflow = self._definitions.get(record.workflow, record.version)
+        return outgoing.request(record, workflow, send, payload, now, self._settings.calls_per_request)
+
+    async def _told(
+        self, connection: Connection, statuses: Sequence[StatusRef], alerts: Sequence[AlertRef]
+    ) -> list[OutMessage]:
+        told: list[StatusRef | AlertRef] = [*statuses, *alerts]
+        keys = sorted({(ref.no, ref.n) for ref in told})
+        if not keys:
+            return []
+        rows = await statement("read_transitions").rows(
+            connection, nos=[no for no, _ in keys], ns=[n for _, n in keys]
+        )
+        facts = {(row["no"], row["n"]): StatusFact(**dict(row)) for row in rows}
+        await self._definitions.load(connection, {(fact.workflow, fact.version) for fact in facts.values()})
+        return [
+            *(self._status(facts[ref.no, ref.n]) for ref in statuses),
+            *(outgoing.order_alert(ref.kind, facts[ref.no, ref.n]) for ref in alerts),
+        ]
+
+    def _status(self, fact: StatusFact) -> OutMessage:
+        step = self._definitions.step_name(fact.workflow, fact.version, fact.step_no)
+        return outgoing.status(fact, step, first=False)
+
+    async def _letters(self, connection: Connection, found: Sequence[LetterRef]) -> list[OutMessage]:
+        if not found:
+            return []
+        rows = await statement("read_dead_letters").rows(connection, ids=[ref.id for ref in found])
+        return [message for row in rows for message in letters.messages(letters.of_row(row))]
+
+
+def _of(kind: type[_R], found: Iterable[Ref]) -> list[_R]:
+    return [ref for ref in found if isinstance(ref, kind)]
+
+
+def _still_wanted(ref: RequestRef, record: OrderRecord | None, now: datetime) -> bool:
+    """Only the attempt that the row speaks of, and only while it can be answered in time."""
+    return (
+        record is not None
+        and record.locked_by is not None
+        and record.fence == ref.fence
+        and record.step == ref.step_no
+        and record.direction == ref.direction
+        and record.complete_by is not None
+        and record.complete_by > now
+    )

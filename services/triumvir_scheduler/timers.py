@@ -1,0 +1,39 @@
+"""Timers: requests that were not answered are sent again when their time has come."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from triumvir.lifecycle import RetryDue
+from triumvir.store.session import Session
+from triumvir.store.statements import statement
+from triumvir_scheduler.stage import Stage
+
+
+class Timers:
+    """The timer loop's step."""
+
+    def __init__(self, stage: Stage, session: Session, limit: int, interval: timedelta) -> None:
+        self._stage = stage
+        self._session = session
+        self._limit = limit
+        self._interval = interval.total_seconds()
+
+    async def step(self) -> bool:
+        """Sends what is due; with nothing due, sleeps until the next timer if that comes before the next poll."""
+        async with self._session.connection() as connection:
+            seconds = await statement("next_timer").value(connection)
+        if seconds is None or seconds >= self._interval:
+            return False
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+        await self._send_due()
+        return True
+
+    async def _send_due(self) -> None:
+        async with self._stage.work(
+            "scheduler.timer.before_commit", "scheduler.timer.after_commit", "scheduler.timer.after_publish"
+        ) as work:
+            rows = await statement("due_timers").rows(work.connection, most=self._limit)
+            await self._stage.apply(work, {row["no"]: [RetryDue()] for row in rows})

@@ -1,0 +1,205 @@
+"""From events to a committed decision: read what was locked, let the heart decide, write it, say what to send."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+from uuid import UUID, uuid4
+
+from triumvir.broker import OutMessage
+from triumvir.lifecycle import (
+    END,
+    Broken,
+    Decision,
+    Event,
+    HoldReason,
+    Moment,
+    OrderRecord,
+    Policy,
+    Replied,
+    Send,
+    SendAlert,
+    SendRequest,
+    SendStatus,
+    decide,
+)
+from triumvir.runtime import outgoing
+from triumvir.runtime.definitions import Definitions
+from triumvir.runtime.outgoing import StatusFact
+from triumvir.runtime.payloads import Payloads
+from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
+from triumvir.settings import Settings
+from triumvir.store import orders
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import events as log_events
+from triumvir.telemetry import metrics
+from triumvir.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+NO_HOLDS: Final[HoldReason] = lambda agent, operation: None  # noqa: E731 - the value of a callable constant
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The constant recovery policy that the settings say."""
+    return Policy(
+        step_timeout=settings.step_timeout,
+        retry_interval=settings.retry_interval,
+        max_retries=settings.max_retries,
+        jitter_factor=settings.jitter_factor,
+        max_failures=settings.max_failures,
+        reopen_backoff=settings.reopen_backoff,
+        reopen_backoff_max=settings.reopen_backoff_max,
+    )
+
+
+@dataclass(slots=True)
+class Applied:
+    """What one transaction decided: to be published, and counted, once it is committed."""
+
+    messages: list[OutMessage] = field(default_factory=list)
+    outbox_id: int | None = None
+    decisions: list[tuple[OrderRecord, Decision]] = field(default_factory=list)
+
+    @property
+    def sent_requests(self) -> list[tuple[OrderRecord, SendRequest]]:
+        return [
+            (decision.record, send)
+            for _, decision in self.decisions
+            for send in decision.sends
+            if isinstance(send, SendRequest)
+        ]
+
+
+class Decider:
+    """Applies events to orders for one process. ``who`` signs the history."""
+
+    def __init__(self, service: str, instance: UUID, settings: Settings, definitions: Definitions) -> None:
+        self._who = f"{service}:{str(instance)[:8]}"
+        self._instance = instance
+        self._settings = settings
+        self._policy = policy_of(settings)
+        self._definitions = definitions
+        self._payloads = Payloads()
+
+    async def apply(
+        self,
+        connection: Connection,
+        events: Mapping[int, Sequence[Event]],
+        hold_reason: HoldReason = NO_HOLDS,
+        *,
+        count: bool = True,
+    ) -> Applied:
+        """Applies each order's events in order of arrival, in the caller's transaction and under its locks.
+
+        Each round takes one event of every order, so that each arrow of the lifecycle is written by itself.
+        """
+        applied = Applied()
+        now, records = await orders.read(connection, list(events))
+        await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
+        refs: list[Ref] = []
+        for place in range(max(map(len, events.values()))):
+            before = {no: records[no] for no in events if place < len(events[no]) and no in records}
+            decisions = {
+                no: self._decide(record, events[no][place], now, hold_reason) for no, record in before.items()
+            }
+            await orders.write(connection, before, decisions, who=self._who, instance=self._instance)
+            for no, decision in decisions.items():
+                records[no] = decision.record
+                applied.decisions.append((before[no], decision))
+                refs.extend(_refs(decision))
+        await self._settle(connection, applied, refs, now, count=count)
+        return applied
+
+    def _decide(self, record: OrderRecord, event: Event, now: datetime, hold_reason: HoldReason) -> Decision:
+        workflow = self._definitions.get(record.workflow, record.version)
+        moment = Moment(now, uuid4(), random.random(), hold_reason)
+        try:
+            return decide(record, workflow, event, moment, self._policy)
+        except Exception as error:  # one order's fault must not touch its neighbours
+            log.exception(log_events.DECISION_FAILED, order=record.key, cause=type(event).__name__)
+            problem = Broken(f"deciding on {type(event).__name__} failed: {type(error).__name__}: {error}")
+            return decide(record, workflow, problem, moment, self._policy)
+
+    async def _settle(
+        self, connection: Connection, applied: Applied, refs: list[Ref], now: datetime, *, count: bool
+    ) -> None:
+        ended = sum(_opened(before, decision) for before, decision in applied.decisions)
+        if ended and count:
+            await statement("count_admission").rows(connection, instance=self._instance, delta=ended)
+        if not refs:
+            return
+        asking = [record for record, _ in applied.sent_requests]
+        payloads = await self._payloads.of(connection, asking)
+        for _, decision in applied.decisions:
+            for send in decision.sends:
+                applied.messages.append(self._message(decision, send, payloads, now))
+        applied.outbox_id = await statement("add_to_outbox").value(
+            connection, lease_seconds=self._settings.outbox_lease / timedelta(seconds=1), refs=write(refs)
+        )
+
+    def _message(
+        self, decision: Decision, send: Send, payloads: Mapping[int, str], now: datetime
+    ) -> OutMessage:
+        record = decision.record
+        match send:
+            case SendRequest():
+                workflow = self._definitions.get(record.workflow, record.version)
+                calls = self._settings.calls_per_request
+                return outgoing.request(record, workflow, send, payloads[record.no], now, calls)
+            case SendStatus(n):
+                fact = _fact(decision, n)
+                step = self._definitions.step_name(fact.workflow, fact.version, fact.step_no)
+                return outgoing.status(fact, step)
+            case SendAlert(kind, n):
+                return outgoing.order_alert(kind, _fact(decision, n))
+            case _:
+                assert_never(send)
+
+
+def _fact(decision: Decision, n: int) -> StatusFact:
+    row = next(row for row in decision.log if row.n == n)
+    return StatusFact.of(decision.record, row)
+
+
+def _refs(decision: Decision) -> Iterable[Ref]:
+    no = decision.record.no
+    for send in decision.sends:
+        match send:
+            case SendRequest(step_no, direction, fence):
+                yield RequestRef(no, step_no, direction, fence)
+            case SendStatus(n):
+                yield StatusRef(no, n)
+            case SendAlert(kind, n):
+                yield AlertRef(kind, no, n)
+            case _:
+                assert_never(send)
+
+
+def _opened(before: OrderRecord, decision: Decision) -> int:
+    """How the number of open orders changes: -1 for one that ended, +1 for one that an end is taken back of."""
+    return (before.state in END) - (decision.record.state in END)
+
+
+def report(applied: Applied, event_kind: str) -> None:
+    """Counts and logs what a committed transaction did."""
+    for before, decision in applied.decisions:
+        record = decision.record
+        if decision.late:
+            metrics.STEP_REPLIES.add(1, "late")
+        elif event_kind == Replied.__name__:
+            metrics.STEP_REPLIES.add(1, "applied")
+        if record.state != before.state and record.state not in ("pending", "processing", "compensating"):
+            metrics.ORDERS_ENDED.add(1, record.workflow, record.state)
+            level = log.warning if record.state in ("error", "compensation_failed") else log.info
+            level(
+                log_events.ORDER_ENDED,
+                order=record.key,
+                trace=record.trace and record.trace[3:35],
+                state=record.state,
+                why=decision.log[-1].why,
+            )
+    for _, send in applied.sent_requests:
+        metrics.REQUESTS_SENT.add(1, send.direction, "first" if send.retry == 0 else "again")

@@ -1,0 +1,243 @@
+"""Messages made of rows: one builder for each kind that an outbox row can refer to.
+
+The process that commits builds them from what it holds in memory, a sweep of the outbox from what it reads;
+both through these functions, so that a message sent again is the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from triumvir.broker import (
+    ALERTS,
+    INTERNAL_EXCHANGE,
+    ORDERS,
+    WAKE,
+    OutMessage,
+    agent_queue,
+    dead_queue,
+    status_queue,
+)
+from triumvir.contracts.codec import encode
+from triumvir.contracts.json_text import JsonText
+from triumvir.contracts.messages import (
+    Alert,
+    Message,
+    SchedulerWake,
+    Status,
+    StatusName,
+    StepCompensate,
+    StepExecute,
+)
+from triumvir.contracts.names import alert_id, idempotency_key, order_key, request_id, status_id
+from triumvir.lifecycle import LogRow, OrderRecord, SendRequest
+from triumvir.telemetry import tracing
+from triumvir.workflow import Workflow
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFact:
+    """A history row that was, or is to be, told: everything a status or an alert is made of."""
+
+    no: int
+    client: str
+    order_id: str
+    workflow: str
+    version: int
+    status_queue: str
+    trace: str | None
+    n: int
+    at: datetime
+    why: str
+    step_no: int | None
+    status: StatusName | None
+    sequence: int | None
+    result: str | None = None
+
+    @classmethod
+    def of(cls, record: OrderRecord, row: LogRow) -> StatusFact:
+        """From a decision that was just made."""
+        completed = row.status == "completed" and record.steps
+        return cls(
+            record.no, record.client, record.order_id, record.workflow, record.version, record.status_queue,
+            record.trace, row.n, row.at, row.why, row.step_no, row.status, row.sequence,
+            record.steps[-1].result if completed else None,
+        )  # fmt: skip
+
+    @property
+    def key(self) -> str:
+        return order_key(self.client, self.order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that could not be accepted: what came, from whom, and why not."""
+
+    id: UUID
+    queue: str
+    reason: str
+    detail: str
+    client: str | None
+    message_id: str | None
+    type: str | None
+    correlation_id: str | None
+    reply_to: str | None
+    headers: str
+    body: bytes
+    at: datetime
+
+
+def request(
+    record: OrderRecord,
+    workflow: Workflow,
+    send: SendRequest,
+    payload: str,
+    now: datetime,
+    calls_allowed: int,
+) -> OutMessage:
+    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it."""
+    step = workflow.step(send.step_no)
+    entry = record.step_record(send.step_no)
+    if entry is None or record.complete_by is None or record.locked_by is None:
+        raise LookupError(f"{record.key}: step {send.step_no} is not being run")
+    generation = entry.undo_generation if send.direction == "undo" else 0
+    common: dict[str, Any] = {
+        "order_no": record.no,
+        "client": record.client,
+        "order_id": record.order_id,
+        "workflow": record.workflow,
+        "version": record.version,
+        "step": step.name,
+        "step_no": send.step_no,
+        "payload": JsonText(text=payload),
+        "results": {
+            workflow.step(done.step_no).name: JsonText(text=done.result)
+            for done in record.steps
+            if done.result is not None and done.step_no != send.step_no
+        },
+        "complete_by": record.complete_by,
+        "time_left_ms": max(0, (record.complete_by - now) // _MILLISECOND),
+        "attempts_allowed": calls_allowed,
+        "idempotency_key": idempotency_key(record.key, step.name, send.direction, generation),
+        "generation": generation,
+        "lock": record.locked_by,
+        "fence": record.fence,
+        "attempt": record.attempt,
+        "retry": send.retry,
+    }
+    body: Message
+    if send.direction == "do":
+        body = StepExecute.model_construct(operation=step.operation, **common)
+    else:
+        result = None if entry.result is None else JsonText(text=entry.result)
+        body = StepCompensate.model_construct(
+            operation=step.undo or "",
+            effect="certain" if entry.effect == "certain" else "unknown",
+            result=result,
+            **common,
+        )
+    message_id = request_id(record.key, step.name, send.direction, record.attempt)
+    return _internal(
+        agent_queue(step.agent), message_id, body, record.key, record.trace, first=send.retry == 0
+    )
+
+
+def status(fact: StatusFact, step: str | None, *, first: bool = True) -> OutMessage:
+    """The status that a history row says. ``step``: the name of its step."""
+    if fact.status is None or fact.sequence is None:
+        raise LookupError(f"{fact.key}: history row {fact.n} was not told")
+    body = Status.model_construct(
+        order_id=fact.order_id,
+        status=fact.status,
+        sequence=fact.sequence,
+        at=fact.at,
+        workflow=fact.workflow,
+        step=step,
+        detail=fact.why,
+        result=None if fact.result is None else JsonText(text=fact.result),
+    )
+    message_id = status_id(fact.key, fact.status, fact.sequence)
+    return _internal(fact.status_queue, message_id, body, fact.key, fact.trace, first=first)
+
+
+def answer(
+    queue: str,
+    client: str,
+    order_id: str,
+    name: StatusName,
+    submission: str | None,
+    detail: str,
+    at: datetime,
+) -> OutMessage:
+    """A status without a number: ``rejected`` or ``unknown_order``, naming the message it answers."""
+    body = Status.model_construct(
+        order_id=order_id, status=name, sequence=0, at=at, detail=detail, submission=submission
+    )
+    key = order_key(client, order_id)
+    return _internal(queue, f"{name}/{submission or key}"[:255], body, key, None)
+
+
+def order_alert(kind: str, fact: StatusFact) -> OutMessage:
+    """Tells the operators of an order that needs them."""
+    subject = f"{fact.key}/{fact.n}"
+    body = Alert.model_construct(kind=kind, subject=subject, detail=fact.why, at=fact.at, order=fact.key)
+    return _internal(ALERTS, alert_id(kind, subject), body, fact.key, fact.trace)
+
+
+def letter_alert(letter: DeadLetter) -> OutMessage:
+    """Tells the operators of a message that was set aside."""
+    detail = f"{letter.queue}: {letter.reason}: {letter.detail}"
+    body = Alert.model_construct(
+        kind="dead-letter", subject=str(letter.id), detail=detail, at=letter.at, order=None
+    )
+    return _internal(ALERTS, alert_id("dead-letter", str(letter.id)), body, str(letter.id), None)
+
+
+def letter_copy(letter: DeadLetter) -> OutMessage:
+    """The copy in the ``.dead`` queue; its message id is the row's."""
+    return OutMessage(
+        exchange=INTERNAL_EXCHANGE,
+        routing_key=dead_queue(letter.queue),
+        message_id=str(letter.id),
+        type=letter.type or "",
+        correlation_id=letter.correlation_id or "",
+        body=letter.body,
+        headers={"triumvir-reason": letter.reason},
+    )
+
+
+def rejected(letter: DeadLetter, order_id: str) -> OutMessage | None:
+    """Tells the sender of a refused submission; None where there is no sender to tell."""
+    if letter.client is None or letter.queue != ORDERS:
+        return None
+    queue = letter.reply_to or status_queue(letter.client)
+    return answer(
+        queue,
+        letter.client,
+        order_id,
+        "rejected",
+        letter.message_id,
+        f"{letter.reason}: {letter.detail}",
+        letter.at,
+    )
+
+
+def wake() -> OutMessage:
+    """The hint that there is pending work."""
+    return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}")
+
+
+def _internal(
+    queue: str, message_id: str, body: Message, key: str, trace: str | None, *, first: bool = True
+) -> OutMessage:
+    headers: Mapping[str, str] = {}
+    if trace is not None:
+        with tracing.send(INTERNAL_EXCHANGE, queue, message_id, key, trace, first=first) as span:
+            headers = {tracing.TRACEPARENT_HEADER: span.traceparent}
+    return OutMessage(INTERNAL_EXCHANGE, queue, message_id, body.TYPE, key, encode(body), headers)

@@ -1,0 +1,159 @@
+"""The outbox relay: what a commit has to publish is sent at once; the row that says so goes when all is confirmed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from triumvir.broker import Outcome, OutMessage, Publisher
+from triumvir.contracts.messages import Status
+from triumvir.runtime.crash import CrashPoint, crash_point
+from triumvir.store.session import Session
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import events, metrics
+from triumvir.telemetry.logs import get_logger
+
+IDLE_SECONDS: Final = 0.05
+"""With no commit to ride in, confirmed rows are deleted after this."""
+MOST_IN_FLIGHT: Final = 32
+"""Batches whose confirms are awaited at once; the next one waits."""
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Deletions:
+    """Outbox rows that ride in a commit. Given back if it fails."""
+
+    ids: list[int]
+
+
+class Relay:
+    """Publishes for one process. A message that is not confirmed stays in its outbox row, for a sweep."""
+
+    def __init__(self, publisher: Publisher, session: Session) -> None:
+        self._publisher = publisher
+        self._session = session
+        self._confirmed: list[int] = []
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MOST_IN_FLIGHT)
+        self._flushing: asyncio.TimerHandle | None = None
+        self._flushes: set[asyncio.Task[None]] = set()
+        self.settled: Callable[[], None] = lambda: None
+
+    async def send(
+        self, messages: Sequence[OutMessage], outbox_id: int | None, after: CrashPoint | None = None
+    ) -> None:
+        """Starts publishing what was just committed; returns once there is room for the next batch."""
+        if not messages:
+            return
+        await self._room.acquire()
+        task = asyncio.create_task(self._publish(messages, outbox_id, after), name="publish")
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
+
+    async def send_or_delete(
+        self, messages: Sequence[OutMessage], outbox_id: int, after: CrashPoint | None = None
+    ) -> None:
+        """Publishes what a swept row still asks for; a row that asks for nothing any more is deleted."""
+        if messages:
+            await self.send(messages, outbox_id, after)
+        else:
+            self._confirmed.append(outbox_id)
+            self._flush_soon()
+
+    @asynccontextmanager
+    async def transaction(self, session: Session) -> AsyncIterator[Connection]:
+        """A transaction of ``session`` in which the deletion of confirmed outbox rows rides."""
+        riding = Deletions([])
+        try:
+            async with session.transaction() as connection:
+                riding = await self._delete_confirmed(connection)
+                yield connection
+        except BaseException:
+            self._give_back(riding)
+            raise
+
+    async def _delete_confirmed(self, connection: Connection) -> Deletions:
+        """Deletes, in the caller's transaction, the rows of earlier commits that are fully confirmed."""
+        riding, self._confirmed = Deletions(self._confirmed), []
+        if riding.ids:
+            crash_point("outbox.before_delete")
+            await statement("delete_from_outbox").rows(connection, ids=riding.ids)
+        return riding
+
+    def _give_back(self, riding: Deletions) -> None:
+        """The commit they rode in did not land, or may not have: delete them with the next one."""
+        self._confirmed.extend(riding.ids)
+        self._flush_soon()
+
+    async def drain(self) -> None:
+        """Waits for every confirm and deletes what is left."""
+        while self._in_flight or self._flushes:
+            await asyncio.wait([*self._in_flight, *self._flushes])
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        await self._flush()
+
+    async def _publish(
+        self, messages: Sequence[OutMessage], outbox_id: int | None, after: CrashPoint | None
+    ) -> None:
+        try:
+            outcomes = await self._publisher.publish(messages)
+        finally:
+            self._room.release()
+        if after is not None:
+            crash_point(after)
+        count_outcomes(outcomes)
+        if outbox_id is not None and all(map(is_done, messages, outcomes)):
+            self._confirmed.append(outbox_id)
+            self._flush_soon()
+        self.settled()
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None and self._confirmed:
+            self._flushing = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._flushing = None
+        if self._confirmed:
+            task = asyncio.create_task(self._flush(), name="outbox flush")
+            self._flushes.add(task)
+            task.add_done_callback(self._flushes.discard)
+
+    async def _flush(self) -> None:
+        riding, self._confirmed = Deletions(self._confirmed), []
+        if not riding.ids:
+            return
+        crash_point("outbox.before_delete")
+        try:
+            async with self._session.connection() as connection:
+                await statement("delete_from_outbox").rows(connection, ids=riding.ids)
+        except Exception as error:  # noqa: BLE001 - nothing is lost: the rows are deleted later, or sent again
+            self._confirmed.extend(riding.ids)
+            log.warning(events.OUTBOX_KEPT, rows=len(riding.ids), error=str(error) or type(error).__name__)
+
+
+def is_done(message: OutMessage, outcome: Outcome) -> bool:
+    """Whether nothing more is to be done about a message. A status queue that is gone is not waited for:
+    its client asks for a replay.
+    """
+    if outcome is Outcome.CONFIRMED:
+        return True
+    log.warning(
+        events.MESSAGE_RETURNED if outcome is Outcome.RETURNED else events.PUBLISH_UNCONFIRMED,
+        message_id=message.message_id,
+        queue=message.routing_key,
+        outcome=outcome.value,
+    )
+    return message.type == Status.TYPE and outcome is Outcome.RETURNED
+
+
+def count_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """Metrics of one publish call."""
+    for outcome in set(outcomes):
+        metrics.PUBLISHES.add(outcomes.count(outcome), outcome.value)
