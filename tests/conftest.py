@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import servers
 from tests.servers import ServerSet
-from triumvir.local import PrivateServers
+from triumvir.local import PrivateServers, folders, leftovers
 from triumvir.settings import Settings
 
 _ORIGIN = pytest.StashKey[servers.Origin]()
@@ -107,3 +108,11 @@ def _settings(broker_url: str, management_url: str, database_url: str) -> Settin
         database_schema=servers.SCHEMA,
         quorum_queues=False,
     )
+
+
+@pytest.fixture
+def tmp_folder() -> Iterator[Path]:
+    """A folder that the unprivileged user of a private database can reach, unlike pytest's ``tmp_path`` as root."""
+    folder = leftovers.make_temporary()
+    yield folder
+    folders.remove(folder)

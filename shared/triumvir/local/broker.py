@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import secrets
 import signal
 import subprocess
-import urllib.error
-import urllib.request
 from base64 import b64encode
 from pathlib import Path
 from typing import Self
 
 from triumvir.errors import ConfigurationError
-from triumvir.local import broker_files, folders, ports, processes
+from triumvir.local import broker_files, folders, leftovers, ports, processes
 from triumvir.local.broker_files import PORTS, USER
 from triumvir.local.processes import Child, ProcessIdentity
 
@@ -28,7 +27,7 @@ class PrivateBroker:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._temporary = folder is None
-        self.folder = folder.resolve() if folder else folders.make_temporary()
+        self.folder = folder.resolve() if folder else leftovers.make_temporary()
         self._state_file = folders.StateFile(self.folder / "state.json")
         self._state = self._state_file.read()
         self._server: Child | None = None
@@ -169,14 +168,15 @@ class PrivateBroker:
         return all(self._asks(f"/api/health/checks/{check}") for check in checks)
 
     def _asks(self, path: str) -> bool:
-        request = urllib.request.Request(f"http://{ports.LOOPBACK}:{self._state['management']}{path}")
         credentials = b64encode(f"{USER}:{self._state['password']}".encode()).decode()
-        request.add_header("Authorization", f"Basic {credentials}")
+        connection = http.client.HTTPConnection(ports.LOOPBACK, self._state["management"], timeout=5)
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:
-                return bool(response.status == 200)
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
+            connection.request("GET", path, headers={"Authorization": f"Basic {credentials}"})
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (http.client.HTTPException, OSError):
+            return False  # not listening yet; the deadline of start() decides
+        finally:
+            connection.close()
 
     @property
     def _output(self) -> Path:

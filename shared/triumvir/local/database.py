@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from triumvir.errors import ConfigurationError
-from triumvir.local import folders, ports, processes
+from triumvir.local import folders, leftovers, ports, processes
 from triumvir.local.processes import Child
 
 StopMode = Literal["fast", "immediate"]
@@ -43,7 +43,7 @@ class PrivateDatabase:
 
     def __init__(self, folder: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
         self._temporary = folder is None
-        self.folder = folder.resolve() if folder else folders.make_temporary()
+        self.folder = folder.resolve() if folder else leftovers.make_temporary()
         self._settings = _SETTINGS | dict(settings or {})
         self._account = folders.unprivileged_account()
         self._state_file = folders.StateFile(self.folder / "state.json")
@@ -100,8 +100,8 @@ class PrivateDatabase:
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
         """Create a database unless it exists; its URL."""
-        listed = self._run(_program("psql"), "-d", "postgres", "-Atc", "select datname from pg_database")
-        if name not in listed.splitlines():
+        listed = self._run(_program("psql"), "--dbname=postgres", "--list", "--no-align", "--tuples-only")
+        if name not in [line.split("|")[0] for line in listed.splitlines()]:
             self._run(_program("createdb"), *(["--template", template] if template else []), name)
         return self.url_of(name)
 

@@ -35,17 +35,14 @@ def unprivileged_account() -> Account | None:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def make_temporary() -> Path:
-    """A new folder under the system's temporary folder that other users may pass through, not list."""
-    folder = Path(tempfile.mkdtemp(prefix="triumvir-")).resolve()
-    folder.chmod(0o711)
-    return folder
-
-
 def remove(folder: Path) -> None:
-    """Remove a folder and all in it; a missing one is fine."""
-    if folder.exists():
-        shutil.rmtree(folder)
+    """Remove a folder and all in it; what is missing, or vanishes meanwhile, is fine."""
+
+    def not_found_is_fine(_: object, __: str, problem: tuple[object, BaseException, object]) -> None:
+        if not isinstance(problem[1], FileNotFoundError):
+            raise problem[1]
+
+    shutil.rmtree(folder, onerror=not_found_is_fine)
 
 
 def require_passage(folder: Path, account: Account | None) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from triumvir.local import folders
+from triumvir.local import folders, leftovers
 from triumvir.local.broker import PrivateBroker
 from triumvir.local.database import PrivateDatabase
 
@@ -20,7 +20,7 @@ class PrivateServers:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._temporary = folder is None
-        self.folder = folder.resolve() if folder else folders.make_temporary()
+        self.folder = folder.resolve() if folder else leftovers.make_temporary()
         self.broker = PrivateBroker(self.folder / "broker")
         self.database = PrivateDatabase(self.folder / "database")
 
@@ -68,8 +68,9 @@ class PrivateServers:
         await asyncio.to_thread(self.__exit__)
 
     def _clean_up(self) -> None:
-        if not self._temporary:
-            return self.stop()
-        self.broker.kill()
-        self.database.stop("immediate")
-        folders.remove(self.folder)
+        if self._temporary:
+            self.broker.kill()  # nothing is kept, so there is nothing to close in order
+            self.database.stop("immediate")
+            folders.remove(self.folder)
+        else:
+            self.stop()
