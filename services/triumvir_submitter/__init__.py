@@ -1,1 +1,1 @@
-"""The submitter: takes orders in, or refuses them in words."""
+"""The submitter: the door. Accepts orders once, takes down commands, answers queries, refuses in words."""

@@ -1,0 +1,217 @@
+"""Accepting orders: each document and state record is created once, whoever sends it however often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from triumvir.contracts.messages import OrderSubmit
+from triumvir.errors import ContractError
+from triumvir.runtime.letters import refused
+from triumvir.runtime.outgoing import DeadLetter, StatusFact
+from triumvir.runtime.refs import Ref, StatusRef
+from triumvir.settings import Settings
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import tracing
+from triumvir_submitter.admission import Received, digest
+
+RANK_PER_PRIORITY: Final = 10_000_000
+"""Microseconds: one point of priority goes before orders that came ten seconds earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission that may be accepted, with the version it is pinned to."""
+
+    received: Received
+    message: OrderSubmit
+    version: int
+    digest: bytes
+    trace: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.received.key
+
+
+@dataclass(slots=True)
+class Accepted:
+    """What one transaction did with its submissions."""
+
+    new: list[StatusFact] = field(default_factory=list)
+    again: list[StatusFact] = field(default_factory=list)
+    refused: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def refs(self) -> list[Ref]:
+        return [StatusRef(fact.no, fact.n) for fact in self.new]
+
+
+class Catalogue:
+    """The workflows that can be ordered: names with their versions."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, set[int]] = {}
+
+    async def read(self, connection: Connection) -> None:
+        """Reads the table again."""
+        versions: dict[str, set[int]] = {}
+        for row in await statement("known_versions").rows(connection):
+            versions.setdefault(row["name"], set()).add(row["version"])
+        self._versions = versions
+
+    def version(self, message: OrderSubmit) -> int:
+        """The version an order is pinned to. ContractError (``unknown_workflow``) if there is none."""
+        known = self._versions.get(message.workflow)
+        if not known:
+            problem = f"no workflow is called {message.workflow!r}"
+            raise ContractError("unknown_workflow", "workflow", problem, "apply it: triumvir workflows apply")
+        if message.version is None:
+            return max(known)
+        if message.version not in known:
+            problem = f"{message.workflow!r} has no version {message.version}"
+            fix = f"name one of {', '.join(map(str, sorted(known)))}, or leave it out"
+            raise ContractError("unknown_workflow", "version", problem, fix)
+        return message.version
+
+
+def submission(received: Received, message: OrderSubmit, catalogue: Catalogue) -> Submission:
+    """Pins the version and the trace of a submission."""
+    trace = received.trace
+    with tracing.process(
+        received.delivery.queue,
+        received.delivery.message_id or "",
+        f"{received.client}/{message.order_id}",
+        trace,
+    ) as span:
+        return Submission(received, message, catalogue.version(message), digest(message), span.traceparent)
+
+
+async def accept(
+    connection: Connection, submissions: Sequence[Submission], settings: Settings, instance: UUID, who: str
+) -> Accepted:
+    """Accepts submissions of distinct keys, in the caller's transaction."""
+    ordered = sorted(submissions, key=lambda submission: submission.key)
+    keys = _keys(ordered)
+    room = settings.max_open_orders - await statement("open_orders").value(connection)
+    if room > 0:
+        await statement("insert_documents").rows(
+            connection,
+            **keys,
+            payloads=[submission.message.payload.text for submission in ordered],
+            digests=[submission.digest for submission in ordered],
+        )
+    stored = {
+        (row["client"], row["order_id"]): row["digest"]
+        for row in await statement("read_digests").rows(connection, **keys)
+    }
+    accepted = Accepted()
+    other = [s for s in ordered if stored.get(s.key, s.digest) != s.digest]
+    same = [s for s in ordered if s not in other]
+    accepted.refused += [_conflict(submission) for submission in other]
+    created = await _create(connection, [s for s in same if s.key in stored], room)
+    accepted.new = [
+        _received(submission, created[submission.key]) for submission in same if submission.key in created
+    ]
+    await _write_history(connection, accepted.new, who)
+    if accepted.new:
+        await statement("count_admission").rows(connection, instance=instance, delta=len(accepted.new))
+    await _answer_again(connection, [s for s in same if s.key not in created], accepted, settings)
+    return accepted
+
+
+def _keys(submissions: Sequence[Submission]) -> dict[str, list[str]]:
+    return {
+        "clients": [submission.key[0] for submission in submissions],
+        "order_ids": [submission.key[1] for submission in submissions],
+    }
+
+
+async def _create(
+    connection: Connection, admitted: Sequence[Submission], room: int
+) -> dict[tuple[str, str], tuple[int, datetime]]:
+    """The cap is soft by one batch of every submitter."""
+    if not admitted or room <= 0:
+        return {}
+    rows = await statement("insert_orders").rows(
+        connection,
+        **_keys(admitted),
+        workflows=[submission.message.workflow for submission in admitted],
+        versions=[submission.version for submission in admitted],
+        digests=[submission.digest for submission in admitted],
+        priorities=[submission.message.priority for submission in admitted],
+        not_before=[submission.message.not_before for submission in admitted],
+        progress=[submission.message.progress for submission in admitted],
+        status_queues=[submission.received.reply_queue for submission in admitted],
+        traces=[submission.trace for submission in admitted],
+        rank_per_priority=RANK_PER_PRIORITY,
+    )
+    return {(row["client"], row["order_id"]): (row["no"], row["received_at"]) for row in rows}
+
+
+def _received(submission: Submission, created: tuple[int, datetime]) -> StatusFact:
+    no, at = created
+    client, order_id = submission.key
+    queue, trace = submission.received.reply_queue, submission.trace
+    return StatusFact(
+        no, client, order_id, submission.message.workflow, submission.version, queue, trace,
+        1, at, "received", None, "received", 1,
+    )  # fmt: skip
+
+
+async def _write_history(connection: Connection, facts: Sequence[StatusFact], who: str) -> None:
+    if not facts:
+        return
+    count = len(facts)
+    columns: dict[str, list[Any]] = {
+        "nos": [fact.no for fact in facts],
+        "ns": [1] * count,
+        "ats": [fact.at for fact in facts],
+        "from_states": ["pending"] * count,
+        "to_states": ["pending"] * count,
+        "whys": ["received"] * count,
+        "step_nos": [None] * count,
+        "statuses": ["received"] * count,
+        "sequences": [1] * count,
+    }
+    await statement("append_transitions").rows(connection, who=who, **columns)
+
+
+async def _answer_again(
+    connection: Connection, submissions: Sequence[Submission], accepted: Accepted, settings: Settings
+) -> None:
+    """The same order again is answered with its present status; one that found no room is refused."""
+    if not submissions:
+        return
+    present = {
+        (row["client"], row["order_id"]): row
+        for row in await statement("last_statuses").rows(connection, **_keys(submissions))
+    }
+    for submission in submissions:
+        row = present.get(submission.key)
+        if row is None:
+            accepted.refused.append(_full(submission, settings.max_open_orders))
+        elif row["digest"] != submission.digest:
+            accepted.refused.append(_conflict(submission))
+        else:
+            fields = {name: value for name, value in row.items() if name != "digest"}
+            accepted.again.append(StatusFact(**fields))
+
+
+def _conflict(submission: Submission) -> DeadLetter:
+    client, order_id = submission.key
+    error = ContractError(
+        "conflict",
+        "order_id",
+        f"{order_id!r} was submitted before with another workflow, version or payload",
+        "use a new order_id; the first order goes on unchanged",
+    )
+    return refused(submission.received.delivery, error, client=client)
+
+
+def _full(submission: Submission, most: int) -> DeadLetter:
+    error = ContractError("full", "order", f"{most} orders are open already", "submit it again later")
+    return refused(submission.received.delivery, error, client=submission.key[0])

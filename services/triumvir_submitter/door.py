@@ -1,0 +1,254 @@
+"""One batch at the door: every delivery ends accepted, taken down, answered or refused, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import assert_never
+from uuid import UUID
+
+import orjson
+
+from triumvir.broker import Delivery, OutMessage
+from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSubmit
+from triumvir.errors import ContractError
+from triumvir.runtime import letters, outgoing, refs
+from triumvir.runtime.batches import run_batch
+from triumvir.runtime.crash import crash_point
+from triumvir.runtime.definitions import Definitions
+from triumvir.runtime.letters import letter_of, refused
+from triumvir.runtime.outgoing import DeadLetter, StatusFact
+from triumvir.runtime.refs import LetterRef, Ref
+from triumvir.runtime.relay import Relay
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.settings import Settings
+from triumvir.store.session import Session
+from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import events, metrics
+from triumvir.telemetry.logs import get_logger
+from triumvir_submitter import admission
+from triumvir_submitter.accept import Accepted, Catalogue, Submission, accept, submission
+from triumvir_submitter.admission import Received
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A delivery that cannot be acted on, whatever the store says."""
+
+    delivery: Delivery
+    letter: DeadLetter
+
+
+Item = Received | Refused
+
+
+@dataclass(slots=True)
+class Sorted:
+    """A batch by what is to be done with it."""
+
+    submissions: list[Submission] = field(default_factory=list)
+    cancels: list[Received] = field(default_factory=list)
+    queries: list[Received] = field(default_factory=list)
+    refused: list[DeadLetter] = field(default_factory=list)
+
+
+class Door:
+    """Handles deliveries of the queue ``orders``."""
+
+    def __init__(
+        self, session: Session, relay: Relay, undeliverable: Undeliverable, settings: Settings, instance: UUID
+    ) -> None:
+        self._session = session
+        self._relay = relay
+        self._undeliverable = undeliverable
+        self._settings = settings
+        self._instance = instance
+        self._who = f"submitter:{str(instance)[:8]}"
+        self._catalogue = Catalogue()
+        self._definitions = Definitions()
+
+    async def handle(self, deliveries: Sequence[Delivery]) -> None:
+        """Returns once every delivery is committed. Submissions of one key are taken one after another."""
+        left = [self._read(delivery) for delivery in deliveries]
+        while left:
+            batch, left = _distinct(left)
+            await run_batch("orders", batch, self._take, self._set_aside)
+
+    def _read(self, delivery: Delivery) -> Item:
+        client = None
+        try:
+            client = admission.identity(delivery)
+            return admission.read(delivery, client, self._settings)
+        except ContractError as error:
+            return Refused(delivery, refused(delivery, error, client=client))
+
+    async def _take(self, items: Sequence[Item]) -> None:
+        accepted = Accepted()
+        async with self._relay.transaction(self._session) as connection:
+            await self._catalogue.read(connection)
+            found = self._sort(items)
+            if found.submissions:
+                accepted = await accept(
+                    connection, found.submissions, self._settings, self._instance, self._who
+                )
+            refusals = [*found.refused, *accepted.refused]
+            await _take_down(connection, found.cancels)
+            messages = [
+                *await self._statuses(connection, accepted.new),
+                *await self._statuses(connection, accepted.again, first=False),
+                *await self._answers(connection, found.queries),
+            ]
+            await letters.insert(connection, refusals)
+            outbox_id = await self._to_outbox(connection, accepted, refusals)
+            crash_point("submitter.before_commit")
+        crash_point("submitter.after_commit")
+        await self._send(accepted, refusals, messages, outbox_id, wake=bool(accepted.new or found.cancels))
+
+    async def _send(
+        self,
+        accepted: Accepted,
+        refusals: Sequence[DeadLetter],
+        messages: Sequence[OutMessage],
+        outbox_id: int | None,
+        *,
+        wake: bool,
+    ) -> None:
+        for fact in accepted.new:
+            metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
+            log.debug(events.ORDER_ACCEPTED, order=fact.key, trace=(fact.trace or "")[3:35])
+        for letter in refusals:
+            metrics.ORDERS_REFUSED.add(1, letter.reason)
+        letters.report(refusals)
+        about = [message for letter in refusals for message in letters.messages(letter)]
+        hint = [outgoing.wake()] if wake else []
+        if hint:
+            await self._relay.send(hint, None)
+        await self._relay.send([*messages, *about], outbox_id, "submitter.after_publish")
+
+    def _sort(self, items: Sequence[Item]) -> Sorted:
+        found = Sorted()
+        for item in items:
+            if isinstance(item, Refused):
+                found.refused.append(item.letter)
+                continue
+            match item.message:
+                case OrderSubmit() as message:
+                    self._pin(item, message, found)
+                case OrderCancel():
+                    found.cancels.append(item)
+                case OrderQuery():
+                    found.queries.append(item)
+                case _:
+                    assert_never(item.message)
+        return found
+
+    def _pin(self, received: Received, message: OrderSubmit, found: Sorted) -> None:
+        try:
+            found.submissions.append(submission(received, message, self._catalogue))
+        except ContractError as error:
+            found.refused.append(refused(received.delivery, error, client=received.client))
+
+    async def _to_outbox(
+        self, connection: Connection, accepted: Accepted, refusals: Sequence[DeadLetter]
+    ) -> int | None:
+        wanted: list[Ref] = [*accepted.refs, *(LetterRef(letter.id) for letter in refusals)]
+        if not wanted:
+            return None
+        seconds = self._settings.outbox_lease.total_seconds()
+        outbox_id: int = await statement("add_to_outbox").value(
+            connection, lease_seconds=seconds, refs=refs.write(wanted)
+        )
+        return outbox_id
+
+    async def _statuses(
+        self, connection: Connection, facts: Sequence[StatusFact], *, first: bool = True
+    ) -> list[OutMessage]:
+        await self._definitions.load(
+            connection, {(fact.workflow, fact.version) for fact in facts if fact.step_no is not None}
+        )
+        return [
+            outgoing.status(
+                fact, self._definitions.step_name(fact.workflow, fact.version, fact.step_no), first=first
+            )
+            for fact in facts
+        ]
+
+    async def _answers(self, connection: Connection, queries: Sequence[Received]) -> list[OutMessage]:
+        messages: list[OutMessage] = []
+        for received in queries:
+            facts = await _asked_for(connection, received)
+            if not facts:
+                messages.append(_unknown(received))
+            messages += await self._statuses(connection, facts, first=False)
+        return messages
+
+    async def _set_aside(self, item: Item, error: Exception) -> None:
+        detail = f"{type(error).__name__}: {error}"
+        client = item.client if isinstance(item, Received) else item.letter.client
+        await self._undeliverable.keep([letter_of(item.delivery, "refused_by_store", detail, client=client)])
+
+
+def _distinct(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    """Those that may be handled together, and those that submit a key again and have to wait."""
+    seen: set[tuple[str, str]] = set()
+    batch: list[Item] = []
+    for place, item in enumerate(items):
+        if isinstance(item, Received) and isinstance(item.message, OrderSubmit):
+            if item.key in seen:
+                return batch, list(items[place:])
+            seen.add(item.key)
+        batch.append(item)
+    return batch, []
+
+
+async def _take_down(connection: Connection, cancels: Sequence[Received]) -> None:
+    if not cancels:
+        return
+    await statement("insert_commands").rows(
+        connection,
+        clients=[received.client for received in cancels],
+        order_ids=[received.message.order_id for received in cancels],
+        message_ids=[_command_id(received) for received in cancels],
+        kinds=["cancel"] * len(cancels),
+        data=[_reason(received.message) for received in cancels],
+    )
+
+
+def _command_id(received: Received) -> str:
+    return received.delivery.message_id or f"{received.message.order_id}/cancel"
+
+
+def _reason(message: object) -> str | None:
+    reason = message.reason if isinstance(message, OrderCancel) else None
+    return None if reason is None else orjson.dumps({"reason": reason}).decode()
+
+
+async def _asked_for(connection: Connection, received: Received) -> list[StatusFact]:
+    message = received.message
+    first = message.from_sequence if isinstance(message, OrderQuery) else None
+    if first is not None:
+        rows = await statement("statuses_from").rows(
+            connection, client=received.client, order_id=message.order_id, first=first
+        )
+        if rows:
+            return [StatusFact(**dict(row)) for row in rows]
+    rows = await statement("last_statuses").rows(
+        connection, clients=[received.client], order_ids=[message.order_id]
+    )
+    return [StatusFact(**{name: value for name, value in row.items() if name != "digest"}) for row in rows]
+
+
+def _unknown(received: Received) -> OutMessage:
+    detail = f"there is no order {received.message.order_id!r} of client {received.client!r}"
+    return outgoing.answer(
+        received.reply_queue,
+        received.client,
+        received.message.order_id,
+        "unknown_order",
+        received.delivery.message_id,
+        detail,
+        datetime.now(UTC),
+    )
