@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests import servers
 from tests.servers import ServerSet
 from triumvir.local import PrivateServers, folders, leftovers
 from triumvir.settings import Settings
+
+# No deadline per example: the machine may be busy. With CI set, hypothesis itself loads its "ci" profile.
+hypothesis.settings.register_profile("local", deadline=None, print_blob=True)
+if hypothesis.settings.get_current_profile_name() == "default":
+    hypothesis.settings.load_profile("local")
 
 _ORIGIN = pytest.StashKey[servers.Origin]()
 _DESCRIPTIONS = {
