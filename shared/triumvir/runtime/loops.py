@@ -41,7 +41,7 @@ class Loop:
         self._wake = wake or asyncio.Event()
         self._stopping = asyncio.Event()
         self._clock = clock
-        self._progress_at = clock()
+        self._due_at = clock()
         self._failures = 0
         self._last_error = ""
 
@@ -55,12 +55,12 @@ class Loop:
         self._wake.set()
 
     def stalled_for(self, now: float) -> float:
-        """Seconds since a step last succeeded, beyond the interval itself (for the watchdog)."""
-        return max(0.0, now - self._progress_at - self._interval * (1 + INTERVAL_JITTER))
+        """Seconds since a step began, or was due, that has not succeeded since (for the watchdog)."""
+        return max(0.0, now - self._due_at)
 
     async def run(self) -> None:
         """Step until :meth:`stop`; never raises what a step raised."""
-        self._progress_at = self._clock()
+        self._due_at = self._clock()
         while not self._stopping.is_set():
             self._wake.clear()
             delay = await self._run_step()
@@ -68,15 +68,20 @@ class Loop:
                 await _wait(self._stopping, delay)
             elif delay:
                 await _wait(self._wake, delay)
+            else:
+                await asyncio.sleep(0)  # a step that never suspends must not starve the others
 
     async def _run_step(self) -> float:
         """Seconds to wait before the next step."""
+        self._due_at = min(self._due_at, self._clock())
         try:
             worked = await self._step()
         except Exception as error:  # noqa: BLE001 - a background loop outlives any failed step
             return self._failed(error)
-        self._succeeded()
-        return 0.0 if worked else self._interval * random.uniform(1 - INTERVAL_JITTER, 1 + INTERVAL_JITTER)
+        jitter = random.uniform(1 - INTERVAL_JITTER, 1 + INTERVAL_JITTER)
+        delay = 0.0 if worked else self._interval * jitter
+        self._succeeded(delay)
+        return delay
 
     def _failed(self, error: Exception) -> float:
         self._failures += 1
@@ -92,8 +97,8 @@ class Loop:
         )
         return backoff(self._failures, random.random())
 
-    def _succeeded(self) -> None:
-        self._progress_at = self._clock()
+    def _succeeded(self, delay: float) -> None:
+        self._due_at = self._clock() + delay
         if self._failures:
             log.info(events.LOOP_RECOVERED, loop=self.name, failures=self._failures)
             self._failures, self._last_error = 0, ""

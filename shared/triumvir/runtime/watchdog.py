@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -121,6 +121,12 @@ class Watchdog:
         stacks = {"thread": "".join(traceback.format_stack(frame))} if frame is not None else {}
         for task in asyncio.all_tasks(self._loop) if self._loop is not None else ():
             if task.get_name() in stalled:
-                frames = (traceback.format_stack(frame, limit=1) for frame in task.get_stack())
-                stacks[task.get_name()] = "".join(line for lines in frames for line in lines)
+                stacks[task.get_name()] = "".join(_awaiting(task.get_coro()))
         return stacks
+
+
+def _awaiting(coroutine: object) -> Iterator[str]:
+    """Where a suspended coroutine stands, from the outside in (a task's own stack shows its first frame only)."""
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        yield from traceback.format_stack(frame, limit=1)
+        coroutine = getattr(coroutine, "cr_await", None)
