@@ -112,7 +112,17 @@ class OrderError(TriumvirError):
 
 
 class OrderRejected(OrderError):
-    """The submission was refused; nothing of it was run."""
+    """The submission was refused; nothing of it was run.
+
+    ``reason`` is a short stable word (``invalid``, ``conflict``, ...), ``detail`` names the field and the fix.
+    """
+
+    def __init__(
+        self, message: str, status: object | None = None, *, reason: str = "", detail: str = ""
+    ) -> None:
+        super().__init__(message, status)
+        self.reason = reason
+        self.detail = detail
 
 
 class OrderHalted(OrderError):

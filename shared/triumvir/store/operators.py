@@ -1,0 +1,113 @@
+"""What operators do to the store: apply workflows, ask for cancels. Orders themselves are moved by schedulers only."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import asyncpg
+
+from triumvir.errors import DefinitionError, StoreError
+from triumvir.settings import Settings
+from triumvir.store.migrate import check_schema
+from triumvir.store.session import CONNECT_SECONDS
+from triumvir.store.statements import Connection, statement
+from triumvir.workflow import Workflow
+
+
+@asynccontextmanager
+async def connect(settings: Settings) -> AsyncIterator[Connection]:
+    """One connection for an operator's command, without the pinned plans of the services.
+
+    Raises StoreError for every fault of Postgres, and if the schema is not the one of this release.
+    """
+    try:
+        connection = await _open(settings)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ValueError) as error:
+        raise StoreError(f"Postgres cannot be reached: {str(error) or type(error).__name__}") from None
+    try:
+        await check_schema(connection, settings.database_schema)
+        yield connection
+        await connection.close(timeout=2)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise StoreError(f"Postgres: {str(error) or type(error).__name__}") from None
+    finally:
+        connection.terminate()
+
+
+async def _open(settings: Settings) -> asyncpg.Connection:
+    timeout = settings.statement_timeout.total_seconds()
+    return await asyncpg.connect(
+        settings.database_url,
+        timeout=CONNECT_SECONDS,
+        command_timeout=timeout + 5,
+        server_settings={
+            "application_name": "triumvir operator",
+            "search_path": settings.database_schema,
+            "timezone": "UTC",
+            "statement_timeout": str(round(timeout * 1000)),
+        },
+    )
+
+
+async def apply_workflow(connection: Connection, workflow: Workflow) -> Literal["applied", "unchanged"]:
+    """Register a workflow version. Raises DefinitionError, naming what differs, if another one has that version."""
+    values = {"name": workflow.name, "version": workflow.version}
+    inserted = await statement("insert_workflow").value(
+        connection, definition=workflow.to_json(), digest=workflow.digest(), **values
+    )
+    if inserted is not None:
+        return "applied"
+    row = await statement("read_workflow").row(connection, **values)
+    if row is None:
+        raise StoreError(
+            f"workflow {workflow.name!r} version {workflow.version} was removed meanwhile; try again"
+        )
+    if row["digest"] == workflow.digest():
+        return "unchanged"
+    before = Workflow.from_json(row["definition"])
+    raise DefinitionError(
+        f"workflow {workflow.name!r} version {workflow.version} is registered with another definition"
+        f" ({'; '.join(differences(before, workflow))}); orders in flight need the old one, so give the"
+        f" changed one version={workflow.version + 1}"
+    )
+
+
+def differences(before: Workflow, after: Workflow) -> list[str]:
+    """What differs, in words: ``step 'charge': undo was 'refund', is None``."""
+    found = []
+    if before.on_error != after.on_error:
+        found.append(f"on_error was {before.on_error!r}, is {after.on_error!r}")
+    old, new = ({step.name: step for step in workflow.steps} for workflow in (before, after))
+    found += [f"step {name!r} is gone" for name in old if name not in new]
+    found += [f"step {name!r} is new" for name in new if name not in old]
+    for name in (name for name in old if name in new):
+        for part in ("agent", "operation", "undo", "complete_within"):
+            was, now = getattr(old[name], part), getattr(new[name], part)
+            if was != now:
+                found.append(f"step {name!r}: {part} was {_shown(was)}, is {_shown(now)}")
+    order = [name for name in old if name in new]
+    if order != [name for name in new if name in old]:
+        found.append(f"the steps stood in the order {', '.join(order)}")
+    return found
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+async def ask_cancel(connection: Connection, client: str, order_id: str, who: str, reason: str | None) -> str:
+    """Write an operator's cancel down; a scheduler takes it. ``who`` asked is kept. Returns the command's id."""
+    message_id = f"{who}/{uuid.uuid4()}"
+    await statement("insert_commands").rows(
+        connection,
+        clients=[client],
+        order_ids=[order_id],
+        message_ids=[message_id],
+        kinds=["cancel"],
+        data=[json.dumps({"reason": reason, "by": who})],
+    )
+    return message_id

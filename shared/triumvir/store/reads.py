@@ -1,0 +1,228 @@
+"""What operators look at: orders, dead letters and workflows, as typed values. Nothing here writes or locks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from triumvir.errors import ConfigurationError
+from triumvir.store.statements import Statement, statement
+
+_ID_PREFIX: Final = re.compile(r"[0-9a-f-]{1,36}")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSummary:
+    """One line of a list of orders. ``step`` is the ordinal, from 1, that runs or is being undone."""
+
+    client: str
+    order_id: str
+    workflow: str
+    version: int
+    state: str
+    attempt: int
+    step: int | None
+    failure_count: int
+    held_by: str | None
+    locked: bool
+    complete_by: datetime | None
+    not_before: datetime | None
+    received_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step that was dispatched at least once. ``result`` is the JSON text that its operation returned."""
+
+    step_no: int
+    attempt: int
+    state: str
+    calls: int
+    effect: str
+    result: str | None
+    error: str | None
+    undo_state: str | None
+    undo_tries: int
+    undo_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One thing that happened to an order; with ``status`` and ``sequence`` if the client was told."""
+
+    n: int
+    at: datetime
+    who: str
+    from_state: str
+    to_state: str
+    why: str
+    step_no: int | None
+    status: str | None
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """What was asked of an order and not yet taken."""
+
+    kind: str
+    data: str | None
+    message_id: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRow:
+    """The state record of an order; ``now`` is the database's clock, by which its times are meant.
+
+    ``definition`` is the text of its workflow version, None if that was never applied.
+    """
+
+    no: int
+    client: str
+    order_id: str
+    workflow: str
+    version: int
+    state: str
+    locked_by: UUID | None
+    touched_by: UUID | None
+    fence: int
+    attempt: int
+    step: int | None
+    sent_at: datetime | None
+    complete_by: datetime | None
+    wake_at: datetime | None
+    retries: int
+    not_before: datetime | None
+    held_by: str | None
+    cancel_requested: bool
+    failure_count: int
+    sequence: int
+    status_queue: str
+    trace: str | None
+    received_at: datetime
+    ended_at: datetime | None
+    definition: str | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDetail:
+    """All there is to see of one order."""
+
+    order: OrderRow
+    steps: list[StepRow]
+    history: list[HistoryRow]
+    commands: list[CommandRow]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterSummary:
+    """One line of a list of dead letters. ``bytes`` is the size of the body."""
+
+    id: UUID
+    queue: str
+    reason: str
+    detail: str
+    client: str | None
+    message_id: str | None
+    type: str | None
+    correlation_id: str | None
+    bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that could not be accepted, as it came. ``headers`` is JSON text."""
+
+    id: UUID
+    queue: str
+    reason: str
+    detail: str
+    client: str | None
+    message_id: str | None
+    type: str | None
+    correlation_id: str | None
+    reply_to: str | None
+    headers: str
+    body: bytes
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRow:
+    """One version of a workflow. ``definition`` is what ``Workflow.from_json`` reads."""
+
+    name: str
+    version: int
+    definition: str
+    at: datetime
+
+
+_Row = TypeVar("_Row")
+
+
+class Reads:
+    """The reads, on one plain connection: see :func:`triumvir.store.operators.connect`."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def orders(
+        self,
+        *,
+        state: str | None = None,
+        client: str | None = None,
+        workflow: str | None = None,
+        limit: int = 50,
+    ) -> list[OrderSummary]:
+        """The newest orders that match every filter given."""
+        values = {"state": state, "client": client, "workflow": workflow, "most": limit}
+        return await self._all(OrderSummary, statement("list_orders"), values)
+
+    async def order(self, client: str, order_id: str) -> OrderDetail | None:
+        """One order with its steps and history, as of one moment; None if there is none."""
+        async with self._connection.transaction(isolation="repeatable_read", readonly=True):
+            key = {"client": client, "order_id": order_id}
+            found = await self._all(OrderRow, statement("show_order"), key)
+            if not found:
+                return None
+            no = {"no": found[0].no}
+            return OrderDetail(
+                order=found[0],
+                steps=await self._all(StepRow, statement("show_steps"), no),
+                history=await self._all(HistoryRow, statement("show_history"), no),
+                commands=await self._all(CommandRow, statement("show_commands"), key),
+            )
+
+    async def dead_letters(
+        self, *, queue: str | None = None, client: str | None = None, limit: int = 50
+    ) -> list[DeadLetterSummary]:
+        """The newest dead letters that match every filter given."""
+        values = {"queue": queue, "client": client, "most": limit}
+        return await self._all(DeadLetterSummary, statement("list_dead_letters"), values)
+
+    async def dead_letter(self, id_prefix: str) -> DeadLetter | None:
+        """The dead letter whose id begins like this; ConfigurationError if several do, None if none does."""
+        if _ID_PREFIX.fullmatch(id_prefix.lower()) is None:
+            return None
+        found = await self._all(DeadLetter, statement("show_dead_letters"), {"prefix": id_prefix.lower()})
+        if len(found) > 1:
+            raise ConfigurationError(
+                f"more than one dead letter begins with {id_prefix!r}; give more of its id"
+            )
+        return found[0] if found else None
+
+    async def workflows(self) -> list[WorkflowRow]:
+        """Every version that was applied, by name and version."""
+        return await self._all(WorkflowRow, statement("list_workflows"), {})
+
+    async def _all(self, row: type[_Row], what: Statement, values: dict[str, Any]) -> list[_Row]:
+        return [row(**dict(record)) for record in await what.rows(self._connection, **values)]

@@ -1,0 +1,53 @@
+-- What operators look at. Nothing here locks or writes.
+
+-- name: list_orders
+-- The newest orders that match; a filter that is null matches all.
+select o.client, o.order_id, o.workflow, o.version, o.state, o.attempt, o.step, o.failure_count, o.held_by,
+       o.locked_by is not null as locked, o.complete_by, o.not_before, o.received_at, o.ended_at
+from orders o
+where (:state::text is null or o.state = :state::text)
+  and (:client::text is null or o.client = :client::text)
+  and (:workflow::text is null or o.workflow = :workflow::text)
+order by o.no desc limit :most::int;
+
+-- name: show_order
+-- One order with its definition, and the clock that its deadlines are meant by.
+select o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.touched_by, o.fence, o.attempt,
+       o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested,
+       o.failure_count, o.sequence, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
+       clock_timestamp() as now
+from orders o left join workflows w on w.name = o.workflow and w.version = o.version
+where o.client = :client::text and o.order_id = :order_id::text;
+
+-- name: show_steps
+-- The steps that were dispatched at least once, with what the agents' inbox knows of their calls.
+select s.step_no, s.attempt, s.state, greatest(s.calls, coalesce(i.calls, 0)) as calls, s.effect, s.result, s.error,
+       s.undo_state, s.undo_tries, s.undo_error
+from steps s left join inbox i on i.no = s.no and i.step_no = s.step_no and i.direction = 'do'
+where s.no = :no::bigint order by s.step_no;
+
+-- name: show_history
+-- Everything that happened to one order, oldest first.
+select n, at, who, from_state, to_state, why, step_no, status, sequence
+from transitions where no = :no::bigint order by n;
+
+-- name: show_commands
+-- What was asked of one order and not yet taken.
+select kind, data, message_id, at from commands
+where client = :client::text and order_id = :order_id::text and taken_at is null order by id;
+
+-- name: list_dead_letters
+-- The newest dead letters that match; bodies stay where they are.
+select id, queue, reason, detail, client, message_id, type, correlation_id, octet_length(body) as bytes, at
+from dead_letters
+where (:queue::text is null or queue = :queue::text) and (:client::text is null or client = :client::text)
+order by at desc limit :most::int;
+
+-- name: show_dead_letters
+-- Dead letters whose id begins like this; two rows mean that more of the id is needed.
+select id, queue, reason, detail, client, message_id, type, correlation_id, reply_to, headers, body, at
+from dead_letters where id::text like :prefix::text || '%' order by id limit 2;
+
+-- name: list_workflows
+-- Every version that was applied.
+select name, version, definition, at from workflows order by name, version;
