@@ -33,7 +33,7 @@ def get_logger(name: str) -> FilteringBoundLogger:
     """A logger called ``name``: ``log.info(events.ORDER_ACCEPTED, order=key, trace=traceparent)``.
 
     Pass the order key as ``order`` and the traceparent (or trace id) as ``trace``, or bind them for a stretch
-    of code by :data:`log_context`.
+    of code by :data:`log_context`. A line costs some 25 µs: what happens to every order belongs to DEBUG.
     """
     logger: FilteringBoundLogger = structlog.get_logger(name)
     return logger

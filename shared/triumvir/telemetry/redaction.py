@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -35,7 +36,9 @@ class Redactor:
             text = self._known.sub(REDACTED, text)
         if "://" in text:
             text = _URL_PASSWORD.sub(rf"\1:{REDACTED}@", text)
-        return _ASSIGNMENT.sub(rf"\1{REDACTED}", text)
+        if "=" in text or ":" in text:
+            text = _ASSIGNMENT.sub(rf"\1{REDACTED}", text)
+        return text
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """``value`` without any secret; what is no plain value becomes its redacted text."""
@@ -51,9 +54,14 @@ class Redactor:
 
     def entry(self, key: str, value: Any, depth: int = 0) -> Any:
         """``value`` as it may be shown under ``key``."""
-        if _SECRET_KEY.search(key) and value is not None:
+        if value is not None and _is_secret(key):
             return REDACTED
         return self.value(value, depth)
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(key: str) -> bool:
+    return _SECRET_KEY.search(key) is not None
 
 
 def _describe(value: object) -> str:
@@ -68,7 +76,7 @@ def passwords_in(url: str) -> set[str]:
     found = set(_userinfo_passwords(url))
     query = url.partition("?")[2]
     for key, values in parse_qs(query).items():
-        if _SECRET_KEY.search(key):
+        if _is_secret(key):
             found.update(values)
     return {spelling for word in found for spelling in (word, unquote(word), quote(unquote(word), safe=""))}
 
