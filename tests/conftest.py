@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import servers
+from tests import containers, servers
 from tests.servers import ServerSet
 from triumvir.local import PrivateServers, folders, leftovers
 from triumvir.settings import Settings
@@ -21,7 +21,7 @@ if hypothesis.settings.get_current_profile_name() == "default":
 _ORIGIN = pytest.StashKey[servers.Origin]()
 _DESCRIPTIONS = {
     "given": "given by TRIUMVIR_TEST_*",
-    "containers": f"containers of {servers.BROKER_IMAGE} and {servers.DATABASE_IMAGE}",
+    "containers": f"containers of {containers.BROKER_IMAGE} and {containers.DATABASE_IMAGE}",
     "private": "private native RabbitMQ and Postgres",
 }
 
@@ -35,6 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"servers: {_DESCRIPTIONS[config.stash[_ORIGIN]]} (started when first needed)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in ``tests/faults`` is a fault."""
+    for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker("faults")
 
 
 @pytest.fixture(scope="session")

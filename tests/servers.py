@@ -7,20 +7,19 @@ import os
 import secrets
 import urllib.parse
 import urllib.request
+import warnings
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Literal, TypeVar
 
 import asyncpg
 
+from tests import containers
 from triumvir.local import PrivateServers
 
 SCHEMA = "triumvir"
-BROKER_IMAGE = "rabbitmq:4-management"
-DATABASE_IMAGE = "postgres:17"
 
 Origin = Literal["given", "containers", "private"]
 _GIVEN = ("TRIUMVIR_TEST_BROKER_URL", "TRIUMVIR_TEST_MANAGEMENT_URL", "TRIUMVIR_TEST_DATABASE_URL")
@@ -34,47 +33,25 @@ def choose() -> Origin:
         raise ValueError(f"{', '.join(given)} given; give all of {', '.join(_GIVEN)}")
     if given:
         return "given"
-    return "containers" if _container_engine_answers() else "private"
-
-
-def _container_engine_answers() -> bool:
-    if "DOCKER_HOST" not in os.environ and not Path("/var/run/docker.sock").exists():
-        return False
-    import docker  # imported only where an engine may be: it takes a while
-
-    try:
-        client = docker.from_env(timeout=2)
-        return bool(client.ping())
-    except (docker.errors.DockerException, OSError):
-        return False
+    return "containers" if containers.engine_answers() else "private"
 
 
 @contextmanager
 def started(origin: Origin) -> Iterator[ServerSet]:
-    """Servers of that origin for as long as the context lasts."""
+    """Servers of that origin for as long as the context lasts; private ones, with a warning, where images lack."""
     with ExitStack() as stack:
         if origin == "given":
             yield ServerSet(*(os.environ[name] for name in _GIVEN))
-        elif origin == "containers":
-            yield _containers(stack)
-        else:
-            yield ServerSet.of(stack.enter_context(PrivateServers()))
-
-
-def _containers(stack: ExitStack) -> ServerSet:
-    from testcontainers.postgres import PostgresContainer
-    from testcontainers.rabbitmq import RabbitMqContainer
-
-    broker = RabbitMqContainer(BROKER_IMAGE).with_exposed_ports(15672)
-    database = PostgresContainer(DATABASE_IMAGE, driver=None).with_command("-c max_connections=200")
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(stack.enter_context, (broker, database)))
-    account, host = f"{broker.username}:{broker.password}", broker.get_container_host_ip()
-    return ServerSet(
-        f"amqp://{account}@{host}:{broker.get_exposed_port(5672)}/",
-        f"http://{account}@{host}:{broker.get_exposed_port(15672)}",
-        database.get_connection_url(),
-    )
+            return
+        if origin == "containers":
+            try:
+                urls = stack.enter_context(containers.started())
+            except containers.NoImages as error:
+                warnings.warn(f"private native servers instead of containers: {error}", stacklevel=1)
+            else:
+                yield ServerSet(*urls)
+                return
+        yield ServerSet.of(stack.enter_context(PrivateServers()))
 
 
 class ServerSet:

@@ -88,3 +88,15 @@ def test_tests_that_need_no_server_ask_for_none() -> None:
         if servers & {argument.arg for argument in function.args.args}
     ]
     assert found == []
+
+
+def test_faults_hit_private_servers_only() -> None:
+    shared = {"server_set", "broker_url", "management_url", "database_url", "empty_database_url", "settings"}
+    found = [
+        f"{module.path}: {function.name}"
+        for module in modules("tests/faults")
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if function.name.startswith("test_") and shared & {argument.arg for argument in function.args.args}
+    ]
+    assert found == []
