@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from triumvir.client.outcome import ENDS, REFUSALS, RESTS, result_of
 from triumvir.client.sequence import Sequence
 from triumvir.contracts.messages import Status
-from triumvir.contracts.names import order_key
+from triumvir.contracts.names import is_command_id, order_key
 from triumvir.errors import BrokerError
 from triumvir.telemetry.logs import get_logger
 
@@ -179,13 +179,17 @@ class Order:
 
     def _receive_refusal(self, status: Status) -> None:
         old_news = self._refused_at is not None and status.at <= self._refused_at
-        if status.status not in REFUSALS or old_news:
+        if status.status not in REFUSALS or old_news or self._refuses_command(status):
             return
         if self._standing is not None:
             if status.status == "unknown_order":
                 self._statuses += self._sequence.release()
         elif status.status == "rejected" or self._attached:
             self._refusal = status
+
+    def _refuses_command(self, status: Status) -> bool:
+        """Whether a cancel or a question was refused, which says nothing about the order."""
+        return status.status == "rejected" and is_command_id(self.key, status.submission or "")
 
     def _standing_sequence(self) -> int:
         return 0 if self._standing is None else self._standing.sequence

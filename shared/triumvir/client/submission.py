@@ -18,8 +18,10 @@ from triumvir.contracts.messages import Message, OrderSubmit
 from triumvir.errors import ContractError
 
 MAX_BYTES: Final = 262_144
+"""Of a payload, as UTF-8."""
 MAX_DEPTH: Final = 64
-"""The submitter's defaults; where it is set to allow less, the order is rejected there."""
+"""Like MAX_BYTES the submitter's default; where it is set to allow less, the order is rejected there."""
+_ENVELOPE_BYTES: Final = 4096
 
 _M = TypeVar("_M", bound=Message)
 
@@ -51,7 +53,14 @@ class Submission:
             "not_before": self.not_before,
             "progress": self.progress,
         }
-        return checked(OrderSubmit, members, max_bytes, max_depth)
+        message, body = checked(OrderSubmit, members, max_bytes + _ENVELOPE_BYTES, max_depth)
+        size = len(message.payload.text.encode())
+        if size > max_bytes:
+            problem = f"{size} bytes, {max_bytes} allowed"
+            raise ContractError("too_large", "payload", problem, "send a reference instead")
+        if not isinstance(message.payload.value, dict):
+            raise ContractError("invalid", "payload", "is not an object", "give a dict or a model")
+        return message, body
 
 
 def checked(

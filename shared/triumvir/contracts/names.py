@@ -40,6 +40,11 @@ def command_id(key: str, kind: str, unique: str) -> str:
     return f"{key}/{kind}/{unique}"
 
 
+def is_command_id(key: str, message_id: str) -> bool:
+    """Whether it is the message id of a cancel or a query of this order."""
+    return message_id.startswith((f"{key}/cancel/", f"{key}/query/"))
+
+
 def order_of_submission(client: str, message_id: str) -> str | None:
     """The order id in a submission's message id; None if it is not one of this client."""
     prefix, suffix = f"{client}/", "/submit"

@@ -118,20 +118,15 @@ async def test_a_message_that_is_no_status_stops_nobody(
     await connection.close()
 
 
-async def test_what_was_handed_over_is_acknowledged(
-    client: Client, account: Account, door: Door, broker_url: str, server_set: ServerSet
-) -> None:
-    order = await client.submit("w", {}, order_id="1")
-    await door.tell(account, "1", "completed", 1)
-    await order.result(timeout=5)
+async def test_what_was_handed_over_is_acknowledged(account: Account, door: Door, broker_url: str) -> None:
+    async with Client(account.url) as client:
+        order = await client.submit("w", {}, order_id="1")
+        await door.tell(account, "1", "completed", 1)
+        await order.result(timeout=5)
     connection = await connect(broker_url, "test")
-
-    async def empty() -> bool:
-        channel = await connection.channel(confirms=False, timeout=5)
-        found = await channel.queue_declare(status_queue(account.name), passive=True)
-        return found.message_count == 0
-
-    await eventually(empty)
+    channel = await connection.channel(confirms=False, timeout=5)
+    left = await channel.queue_declare(status_queue(account.name), passive=True)
+    assert left.message_count == 0
     await connection.close()
 
 

@@ -138,6 +138,12 @@ async def test_a_rejected_submission_carries_reason_and_detail() -> None:
     assert await names(order) == ["rejected"]
 
 
+async def test_a_rejected_cancel_says_nothing_about_the_order() -> None:
+    order = submitted()
+    receive(order, status("rejected", 0, submission="shop-a/1/cancel/77"))
+    assert order.status is None
+
+
 async def test_a_rejection_never_ends_a_stream_that_has_a_status() -> None:
     order = submitted()
     receive(order, status("received", 1), status("rejected", 0), status("completed", 2))

@@ -51,6 +51,8 @@ def test_json_text_goes_out_as_it_stands() -> None:
         ({"a": "\ud800"}, {}, "payload"),
         ({"a": object()}, {}, "payload"),
         ({1: "a"}, {}, "payload"),
+        ([1], {}, "not an object"),
+        ({"a": "x" * 262_140}, {}, "too_large: payload"),
         ({"a": "x" * 300_000}, {}, "too_large"),
     ],
 )
