@@ -1,1 +1,1 @@
-"""The agent service: hosts the agents that authors write."""
+"""The agent process: runs an author's operations, each request at most once at a time and fenced."""

@@ -50,7 +50,7 @@ async def serve(chassis: Chassis) -> None:
     claim_loop = Loop("claims", claims.step, settings.poll_interval)
     command_loop = Loop("commands", commands.step, settings.poll_interval)
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
-    replies = Replies(stage("replies"), undeliverable, lambda: (claims.starved and claim_loop.wake()) or None)
+    replies = Replies(stage("replies"), undeliverable, lambda: claims.wake_if_starved(claim_loop.wake))
     reply_consumer = await broker.consume(REPLIES, settings.prefetch)
     wake_consumer = await broker.consume(WAKE, settings.prefetch)
     intake = Intake(

@@ -1,1 +1,1 @@
-"""The supervisor: recovers what got stuck."""
+"""The supervisor: recovers what got stuck. It alone re-opens overdue orders, counts failures and gives up."""

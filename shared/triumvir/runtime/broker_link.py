@@ -28,9 +28,18 @@ class BrokerLink:
         timeout = chassis.settings.publish_timeout.total_seconds()
         self.publisher = Publisher(publishing, timeout=timeout)
 
-    async def consume(self, queue: str, prefetch: int, *, ack: Literal["front", "single"] = "front") -> Consumer:
-        """Subscribes to a queue of the topology, watches over the subscription, and counts it for readiness."""
-        consumer = Consumer(self._consuming, queue, prefetch, ack=ack, topology=self._topology)
+    async def consume(
+        self,
+        queue: str,
+        prefetch: int,
+        *,
+        ack: Literal["front", "single"] = "front",
+        topology: Topology | None = None,
+    ) -> Consumer:
+        """Subscribes to a queue of ``topology`` (by default the link's own), watches over the subscription, and counts it for readiness."""
+        if topology is not None:
+            await declare(self._consuming, topology)
+        consumer = Consumer(self._consuming, queue, prefetch, ack=ack, topology=topology or self._topology)
         await consumer.start()
         self._consumers.append(consumer)
 

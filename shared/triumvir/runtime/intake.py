@@ -39,7 +39,7 @@ class Intake:
         quarantine: Quarantine,
         session: Session,
         limit: int,
-        after_ack: CrashPoint,
+        after_ack: CrashPoint | None = None,
     ) -> None:
         self._consumer = consumer
         self._handle = handle
@@ -60,7 +60,8 @@ class Intake:
             else:
                 await self._handle(group)
             await self._consumer.settle(group)
-            crash_point(self._after_ack)
+            if self._after_ack is not None:
+                crash_point(self._after_ack)
             del self._in_hand[: len(group)]
         return True
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
-import asyncpg
 import orjson
 
 from triumvir.broker import Delivery, OutMessage
@@ -16,7 +15,7 @@ from triumvir.contracts.codec import order_id_of
 from triumvir.errors import ContractError
 from triumvir.runtime import outgoing
 from triumvir.runtime.outgoing import DeadLetter
-from triumvir.store.statements import Connection, statement
+from triumvir.store.statements import Connection, Row, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 
@@ -96,7 +95,7 @@ def report(letters: Sequence[DeadLetter]) -> None:
         )
 
 
-def of_row(row: asyncpg.Record) -> DeadLetter:
+def of_row(row: Row) -> DeadLetter:
     """From a row of ``dead_letters``."""
     return DeadLetter(**dict(row))
 

@@ -17,6 +17,7 @@ import asyncpg
 from aiosql.adapters.asyncpg import AsyncPGAdapter
 
 Connection: TypeAlias = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
+Row: TypeAlias = asyncpg.Record
 
 
 @dataclass(frozen=True, slots=True)

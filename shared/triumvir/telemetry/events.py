@@ -56,5 +56,7 @@ OUTBOX_KEPT: Final = "outbox_kept"
 
 # agents
 OPERATION_FAILED: Final = "operation_failed"
+REQUEST_FAILED: Final = "request_failed"
+INBOX_UNREACHABLE: Final = "inbox_unreachable"
 OPERATION_REFUSED: Final = "operation_refused"
 INSTANCE_LEASE_LOST: Final = "instance_lease_lost"

@@ -36,12 +36,12 @@ returning no, step_no, direction, fence, calls,
           extract(epoch from complete_by - clock_timestamp())::float8 as seconds_left;
 
 -- name: read_inbox
--- The rows of requests that were not taken, to answer them.
-select i.no, i.step_no, i.direction, i.fence, i.generation, i.state, i.calls, i.reply, i.refuse_upto,
-       r.fence as asked_fence, r.complete_by <= clock_timestamp() as out_of_time
-from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[],
-            :complete_by::timestamptz[]) as r(no, step_no, direction, fence, complete_by)
-join inbox i on i.no = r.no and i.step_no = r.step_no and i.direction = r.direction;
+-- What is known of requests that were not taken, to answer them.
+select r.no, r.step_no, r.direction, r.complete_by <= clock_timestamp() as out_of_time,
+       i.fence, i.generation, i.state, i.calls, i.reply, i.refuse_upto
+from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :complete_by::timestamptz[])
+     as r(no, step_no, direction, complete_by)
+left join inbox i on i.no = r.no and i.step_no = r.step_no and i.direction = r.direction;
 
 -- name: count_call
 -- One more call under this fence is about to be made. No row: the request was fenced or out of time.
@@ -66,6 +66,12 @@ update inbox set state = 'succeeded', reply = :reply::text, owner = null
 where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
   and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
 returning no;
+
+-- name: lock_inbox
+-- The row once nobody else is changing it.
+select state, fence from inbox
+where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
+for no key update;
 
 -- name: close_expired
 -- The supervisor's only write here: no agent may begin these requests any more. Shows what was begun before.

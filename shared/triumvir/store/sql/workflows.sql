@@ -17,3 +17,6 @@ select name, max(version) as version from workflows group by name;
 
 -- name: known_versions
 select name, version from workflows;
+
+-- name: all_definitions
+select name, version, definition from workflows order by name, version;

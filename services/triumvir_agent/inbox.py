@@ -1,0 +1,203 @@
+"""The agent's inbox: rows taken before the first call, finished after the last; one commit for all that is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from uuid import UUID
+
+import orjson
+
+from triumvir.agent.calling import Failure, Outcome, Success
+from triumvir.contracts.messages import RefusalReason, StepCompensate, StepRequest
+from triumvir.contracts.names import Direction
+from triumvir.runtime.crash import crash_point
+from triumvir.store.session import Session
+from triumvir.store.statements import Row, statement
+from triumvir.telemetry import events
+from triumvir.telemetry.logs import get_logger
+
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+Key = tuple[int, int, Direction]
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The row is this process' own: call the operation."""
+
+    calls: int
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The inbox has the answer already."""
+
+    outcome: Outcome
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing may be called."""
+
+    reason: RefusalReason
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """Somebody is calling; whoever that is will answer."""
+
+
+Begun = Taken | Known | Refused | UnderWay
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The outcome of a request, to be written under its fence."""
+
+    key: Key
+    fence: int
+    outcome: Outcome
+
+
+def direction_of(request: StepRequest) -> Direction:
+    """Whether a request runs a step or undoes it."""
+    return "undo" if isinstance(request, StepCompensate) else "do"
+
+
+def key_of(request: StepRequest) -> Key:
+    """The inbox row of a request."""
+    return request.order_no, request.step_no, direction_of(request)
+
+
+class Inbox:
+    """The rows of this process' requests."""
+
+    def __init__(self, begins: Session, finishes: Session, counts: Session, owner: UUID) -> None:
+        self._begins = begins
+        self._finishes = finishes
+        self._counts = counts
+        self._owner = owner
+
+    async def begin(self, requests: Sequence[StepRequest]) -> list[Begun]:
+        """Takes the rows of these requests, or says why not. One row is asked for once; a repetition in the same
+        batch is under way.
+        """
+        first = {key_of(request): request for request in reversed(requests)}
+        columns = _columns(list(first.values()))
+        async with self._begins.transaction() as connection:
+            rows = await statement("begin_requests").rows(connection, owner=self._owner, **columns)
+            taken = {_row_key(row): Taken(row["calls"], row["seconds_left"]) for row in rows}
+            left = [request for key, request in first.items() if key not in taken]
+            answers: dict[Key, Begun] = {**taken, **await self._look_up(connection, left)}
+            crash_point("agent.begin.before_commit")
+        crash_point("agent.begin.after_commit")
+        return [
+            answers[key_of(request)] if first[key_of(request)] is request else UnderWay()
+            for request in requests
+        ]
+
+    async def _look_up(self, connection: Any, requests: Sequence[StepRequest]) -> dict[Key, Begun]:
+        if not requests:
+            return {}
+        columns = _columns(requests)
+        wanted = {name: columns[name] for name in ("nos", "step_nos", "directions", "complete_by")}
+        rows = await statement("read_inbox").rows(connection, **wanted)
+        by_key = {_row_key(row): row for row in rows}
+        return {key_of(request): _answer(request, by_key[key_of(request)]) for request in requests}
+
+    async def finish(self, finishes: Sequence[Finish]) -> list[bool]:
+        """Writes outcomes; for each, whether the row was still this attempt's. Repeated until it is committed."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._finish(finishes)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - an outcome is never dropped: the database comes back
+                log.warning(
+                    events.INBOX_UNREACHABLE, finishes=len(finishes), error=str(error) or type(error).__name__
+                )
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _finish(self, finishes: Sequence[Finish]) -> list[bool]:
+        ordered = sorted(finishes, key=lambda finish: finish.key)
+        async with self._finishes.transaction() as connection:
+            rows = await statement("finish_requests").rows(
+                connection,
+                nos=[finish.key[0] for finish in ordered],
+                step_nos=[finish.key[1] for finish in ordered],
+                directions=[finish.key[2] for finish in ordered],
+                fences=[finish.fence for finish in ordered],
+                states=[_state(finish.outcome) for finish in ordered],
+                replies=[_written(finish.outcome) for finish in ordered],
+            )
+            crash_point("agent.finish.before_commit")
+        crash_point("agent.finish.after_commit")
+        landed = {(*_row_key(row), row["fence"]) for row in rows}
+        return [(*finish.key, finish.fence) in landed for finish in finishes]
+
+    async def count_call(self, request: StepRequest) -> int | None:
+        """Writes down one more call. None if the attempt was fenced off, or is out of time."""
+        no, step_no, direction = key_of(request)
+        async with self._counts.connection() as connection:
+            calls: int | None = await statement("count_call").value(
+                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+            )
+        return calls
+
+    async def is_recorded(self, request: StepRequest) -> bool:
+        """Whether a success under this fence stands in the inbox, after a commit of unknown outcome. Waits for
+        the row's lock, so that a commit still under way is seen.
+        """
+        no, step_no, direction = key_of(request)
+        async with self._counts.transaction() as connection:
+            row = await statement("lock_inbox").row(connection, no=no, step_no=step_no, direction=direction)
+        return row is not None and row["state"] == "succeeded" and row["fence"] == request.fence
+
+
+def _answer(request: StepRequest, row: Row) -> Begun:
+    """What to say of a request whose row was not taken."""
+    state = row["state"]
+    generation = request.generation
+    if state == "succeeded" and row["generation"] >= generation:
+        return Known(Success(row["reply"]), row["calls"])
+    if state == "failed" and row["fence"] == request.fence:
+        return Known(Failure(**orjson.loads(row["reply"])), row["calls"])
+    if state is not None and (request.fence <= row["refuse_upto"] or row["fence"] > request.fence):
+        return Refused("stale")
+    if row["out_of_time"]:
+        return Refused("no_time")
+    return UnderWay()
+
+
+def _columns(requests: Sequence[StepRequest]) -> dict[str, list[Any]]:
+    ordered = sorted(requests, key=key_of)
+    return {
+        "nos": [request.order_no for request in ordered],
+        "step_nos": [request.step_no for request in ordered],
+        "directions": [direction_of(request) for request in ordered],
+        "fences": [request.fence for request in ordered],
+        "generations": [request.generation for request in ordered],
+        "complete_by": [request.complete_by for request in ordered],
+    }
+
+
+def _row_key(row: Row) -> Key:
+    return row["no"], row["step_no"], row["direction"]
+
+
+def _state(outcome: Outcome) -> Literal["succeeded", "failed"]:
+    return "succeeded" if isinstance(outcome, Success) else "failed"
+
+
+def _written(outcome: Outcome) -> str:
+    if isinstance(outcome, Success):
+        return outcome.result
+    return orjson.dumps({"kind": outcome.kind, "effect": outcome.effect, "error": outcome.error}).decode()

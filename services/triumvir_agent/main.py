@@ -1,0 +1,63 @@
+"""The agent's process, wired top to bottom."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from triumvir.agent import Agent
+from triumvir.agent.calling import CallPolicy
+from triumvir.broker import agent_queue, agent_topology, core_topology
+from triumvir.errors import DefinitionError
+from triumvir.runtime.broker_link import open_broker
+from triumvir.runtime.chassis import Chassis
+from triumvir.runtime.drain import FLUSH, LOOPS, TAKING
+from triumvir.runtime.lease import Lease
+from triumvir.runtime.loops import Loop
+from triumvir.runtime.relay import Relay
+from triumvir.runtime.service import run_service
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.store.session import Store
+from triumvir_agent.inbox import Inbox
+from triumvir_agent.taking import Taking
+from triumvir_agent.targets import load
+from triumvir_agent.transactions import Connections
+from triumvir_agent.worker import Worker, open_desk
+
+
+async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
+    """Store, broker, inbox, a consumer for each agent."""
+    settings, instance = chassis.settings, UUID(chassis.instance)
+    topology = core_topology(quorum=settings.quorum_queues)
+    for name in agents:
+        topology += agent_topology(name, quorum=settings.quorum_queues)
+    store = await chassis.enter(Store(settings, chassis.name))
+    broker = await chassis.enter(open_broker(chassis, topology))
+    inbox = Inbox(store.session("begins"), store.session("finishes"), store.session("calls"), instance)
+    relay = Relay(broker.publisher, store.session("outbox"))
+    undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
+    connections = Connections(settings)
+    policy = CallPolicy(settings.call_backoff, settings.max_payload_bytes)
+    desk = open_desk(inbox, broker.publisher, connections, undeliverable, policy, settings.batch_limit)
+    offers = [offer for agent in agents.values() for offer in agent.offers]
+    await Lease(chassis, store.session("lease"), operations=offers, slots=settings.slots).start(chassis)
+    for name, agent in agents.items():
+        consumer = await broker.consume(agent_queue(name), settings.slots, ack="single")
+        taking = Taking(consumer, Worker(agent, desk), settings.slots)
+        chassis.add_loop(Loop(f"requests {name}", taking.step, settings.poll_interval))
+        chassis.on_drain(f"requests of {name}", taking.drain, order=LOOPS + 1)
+    chassis.add_readiness("database", store.ready)
+    chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
+    chassis.on_drain("relay", relay.drain, order=FLUSH)
+    chassis.on_drain("connections", connections.close, order=FLUSH)
+
+
+def main(args: Sequence[str] = ()) -> None:
+    """Runs the agents named by ``args`` (``module:attribute``) until told to stop."""
+    try:
+        agents = load(args)
+    except DefinitionError as error:
+        sys.exit(f"triumvir: {error}")
+    run_service("agent", partial(serve, agents))

@@ -1,0 +1,56 @@
+"""Taking requests: each in a task of its own, as many at once as there are slots, acknowledged one by one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from triumvir.broker import Consumer, Delivery
+from triumvir.errors import Draining
+from triumvir.runtime.crash import crash_point
+from triumvir.telemetry import events, metrics
+from triumvir.telemetry.logs import get_logger
+from triumvir_agent.worker import Worker
+
+log = get_logger(__name__)
+
+
+class Taking:
+    """Feeds one agent's deliveries to its worker. The consumer's prefetch is the number of slots."""
+
+    def __init__(self, consumer: Consumer, worker: Worker, slots: int) -> None:
+        self._consumer = consumer
+        self._worker = worker
+        self._slots = slots
+        self._running: set[asyncio.Task[None]] = set()
+        metrics.SLOTS_BUSY.follow(lambda: len(self._running))
+
+    async def step(self) -> bool:
+        """Starts what is there; waits up to a second for it."""
+        try:
+            async with asyncio.timeout(1.0):
+                deliveries = await self._consumer.batch(self._slots)
+        except TimeoutError:
+            return True
+        if not deliveries:
+            await asyncio.sleep(0.05)
+        for delivery in deliveries:
+            task = asyncio.create_task(self._serve(delivery), name="request")
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return True
+
+    async def drain(self) -> None:
+        """Waits until every request in hand is answered and acknowledged."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def _serve(self, delivery: Delivery) -> None:
+        try:
+            await self._worker.serve(delivery)
+        except Draining:
+            return
+        except Exception:  # not acknowledged, so nothing is lost: the request comes again with its next send
+            log.exception(events.REQUEST_FAILED, queue=delivery.queue, message_id=delivery.message_id)
+            return
+        await self._consumer.settle([delivery])
+        crash_point("agent.after_ack")

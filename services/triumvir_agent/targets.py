@@ -1,0 +1,40 @@
+"""Finding the agents named on the command line: ``module:attribute``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from triumvir.agent import Agent
+from triumvir.errors import DefinitionError
+
+
+def load(targets: Sequence[str]) -> dict[str, Agent]:
+    """The agents by name, checked. DefinitionError says which target is wrong, and how to write it."""
+    if not targets:
+        raise DefinitionError("no agent is named; write: triumvir run agent package.module:attribute")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    agents: dict[str, Agent] = {}
+    for target in targets:
+        agent = _load_one(target)
+        if agent.name in agents:
+            raise DefinitionError(f"{target}: another agent of this process is called {agent.name!r} too")
+        agent.check()
+        agents[agent.name] = agent
+    return agents
+
+
+def _load_one(target: str) -> Agent:
+    module_name, colon, attribute = target.partition(":")
+    if not colon or not module_name or not attribute:
+        raise DefinitionError(f"{target!r} names no agent; write package.module:attribute")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise DefinitionError(f"{target!r}: {error}; run it where that module can be imported") from None
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Agent):
+        raise DefinitionError(f"{target!r} is {type(found).__name__}, not a triumvir.Agent")
+    return found

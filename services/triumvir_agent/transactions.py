@@ -1,0 +1,123 @@
+"""``ctx.transaction``: an operation's own writes and the record of its success, in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from triumvir.contracts.messages import StepRequest
+from triumvir.errors import ConfigurationError, Transient
+from triumvir.settings import Settings
+from triumvir.store.business import open_connection
+from triumvir.store.statements import statement
+from triumvir_agent.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox, key_of
+
+MOST_CONNECTIONS: Final = 8
+
+
+class Connections:
+    """Connections for the transactions of operations: opened when needed, a bounded number, kept for reuse."""
+
+    def __init__(self, settings: Settings, most: int = MOST_CONNECTIONS) -> None:
+        self._settings = settings
+        self._room = asyncio.Semaphore(most)
+        self._idle: list[asyncpg.Connection] = []
+
+    async def acquire(self) -> asyncpg.Connection:
+        await self._room.acquire()
+        try:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return connection
+            return await open_connection(self._settings)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def release(self, connection: asyncpg.Connection, *, sound: bool) -> None:
+        """Gives it back; one whose state is not certain is cut off, which rolls back what it had open."""
+        if sound and not connection.is_closed():
+            self._idle.append(connection)
+        else:
+            connection.terminate()
+        self._room.release()
+
+    async def close(self) -> None:
+        for connection in self._idle:
+            connection.terminate()
+        self._idle.clear()
+
+
+class RequestTransaction:
+    """The transaction of one request. Stays open when the operation leaves its block, until the result is known."""
+
+    def __init__(self, connections: Connections, inbox: Inbox, request: StepRequest) -> None:
+        self._connections = connections
+        self._inbox = inbox
+        self._request = request
+        self._connection: asyncpg.Connection | None = None
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[asyncpg.Connection]:
+        """Opens it; rolled back at once if the block raises."""
+        if self._connection is not None:
+            raise ConfigurationError(
+                "ctx.transaction() was entered twice in one call; do all writes in one block"
+            )
+        self._connection = await self._connections.acquire()
+        try:
+            await self._connection.execute("begin")
+            yield self._connection
+        except BaseException:
+            self.abandon()
+            raise
+
+    async def commit(self, result: str) -> bool | None:
+        """Records the result and commits. False: the attempt was fenced off, and everything was rolled back.
+        None: no transaction is open.
+
+        A commit of unknown outcome is looked up in the inbox until that answers.
+        """
+        connection = self._connection
+        if connection is None:
+            return None
+        no, step_no, direction = key_of(self._request)
+        try:
+            row = await statement("finish_in_transaction").value(
+                connection, no=no, step_no=step_no, direction=direction, fence=self._request.fence,
+                reply=result,
+            )  # fmt: skip
+            if row is None:
+                self.abandon()
+                return False
+            await connection.execute("commit")
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            self.abandon()
+            if not await self._landed():
+                raise Transient(f"the transaction did not commit: {error}", effect="none") from error
+            return True
+        self._connection = None
+        self._connections.release(connection, sound=True)
+        return True
+
+    def abandon(self) -> None:
+        """Rolls back by cutting the connection off; nothing happens if none is open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._connections.release(connection, sound=False)
+
+    async def _landed(self) -> bool:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._inbox.is_recorded(self._request)
+            except asyncio.CancelledError:
+                raise
+            except Exception:  # noqa: BLE001 - only the database knows; it comes back
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)

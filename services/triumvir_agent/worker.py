@@ -1,0 +1,156 @@
+"""One request from delivery to acknowledgement. Until its reply is confirmed the delivery is the outbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from triumvir.agent import Agent, Context
+from triumvir.agent.calling import CallPolicy, Outcome, Success, call
+from triumvir.broker import Delivery, OutMessage, Publisher
+from triumvir.broker import Outcome as Published
+from triumvir.contracts.codec import decode
+from triumvir.contracts.messages import StepCompensate, StepExecute, StepRequest
+from triumvir.contracts.names import order_key
+from triumvir.errors import ContractError
+from triumvir.runtime.crash import crash_point
+from triumvir.runtime.gather import Gatherer
+from triumvir.runtime.letters import refused
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.telemetry import events, metrics, tracing
+from triumvir.telemetry.logs import get_logger
+from triumvir_agent import replies
+from triumvir_agent.inbox import Begun, Finish, Inbox, Known, Refused, Taken, UnderWay, direction_of, key_of
+from triumvir_agent.transactions import Connections, RequestTransaction
+
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 5.0
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Desk:
+    """What all requests of this process share."""
+
+    inbox: Inbox
+    begins: Gatherer[StepRequest, Begun]
+    finishes: Gatherer[Finish, bool]
+    publishes: Gatherer[OutMessage, Published]
+    connections: Connections
+    undeliverable: Undeliverable
+    policy: CallPolicy
+
+
+def open_desk(
+    inbox: Inbox,
+    publisher: Publisher,
+    connections: Connections,
+    undeliverable: Undeliverable,
+    policy: CallPolicy,
+    limit: int,
+) -> Desk:
+    """Begins, finishes and replies are gathered: one commit, one publish for what is there, without waiting."""
+
+    async def publish(messages: Sequence[OutMessage]) -> list[Published]:
+        return await publisher.publish(messages)
+
+    return Desk(
+        inbox,
+        Gatherer(inbox.begin, limit, "begins"),
+        Gatherer(inbox.finish, limit, "finishes"),
+        Gatherer(publish, limit, "replies"),
+        connections,
+        undeliverable,
+        policy,
+    )
+
+
+class Worker:
+    """Serves the requests of one agent."""
+
+    def __init__(self, agent: Agent, desk: Desk) -> None:
+        self._agent = agent
+        self._desk = desk
+
+    async def serve(self, delivery: Delivery) -> None:
+        """Returns once the delivery may be acknowledged; raises if it may not."""
+        try:
+            request = _read(delivery)
+        except ContractError as error:
+            await self._desk.undeliverable.keep([refused(delivery, error)])
+            return
+        key = order_key(request.client, request.order_id)
+        trace = tracing.adopt(delivery.headers)
+        with tracing.process(delivery.queue, delivery.message_id or "", key, trace) as span:
+            reply = await self._answer(request, span.traceparent)
+        if reply is not None:
+            await self._send(reply)
+            crash_point("agent.reply.after_confirm")
+
+    async def _answer(self, request: StepRequest, trace: str) -> OutMessage | None:
+        operation = self._agent.find(request.operation, direction_of(request))
+        if operation is None:
+            log.warning(events.OPERATION_REFUSED, order=request.order_id, operation=request.operation)
+            return replies.refusal(request, "unknown_operation", trace)
+        begun = await self._desk.begins.submit(request)
+        match begun:
+            case UnderWay():
+                return None
+            case Refused(reason):
+                return replies.refusal(request, reason, trace)
+            case Known(outcome, calls):
+                return replies.reply(request, outcome, calls, trace)
+            case Taken():
+                return await self._run(request, begun, trace)
+
+    async def _run(self, request: StepRequest, taken: Taken, trace: str) -> OutMessage | None:
+        operation = self._agent.find(request.operation, direction_of(request))
+        if operation is None:
+            raise LookupError(f"{request.operation} is gone")
+        transaction = RequestTransaction(self._desk.connections, self._desk.inbox, request)
+        ctx = Context(request, taken.seconds_left, transaction, trace)
+        outcome = await call(
+            operation, request, ctx, lambda: self._desk.inbox.count_call(request), self._desk.policy
+        )
+        calls = taken.calls + max(0, ctx.call - 1)
+        _report(operation.full_name, request, outcome, calls)
+        if not isinstance(outcome, Success) or not outcome.recorded:
+            landed = await self._desk.finishes.submit(Finish(key_of(request), request.fence, outcome))
+            if not landed and not isinstance(outcome, Success):
+                return None
+        return replies.reply(request, outcome, calls, trace)
+
+    async def _send(self, reply: OutMessage) -> None:
+        """Publishes until it is confirmed: an unanswered request would be called again."""
+        pause = FIRST_PAUSE
+        while (outcome := await self._desk.publishes.submit(reply)) is not Published.CONFIRMED:
+            log.warning(events.PUBLISH_UNCONFIRMED, message_id=reply.message_id, outcome=outcome.value)
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+
+def _read(delivery: Delivery) -> StepRequest:
+    message = decode(delivery.type, delivery.body)
+    if not isinstance(message, StepExecute | StepCompensate):
+        raise ContractError(
+            "unexpected_type", "type", f"{delivery.type!r} is no request", "send step.execute.v1"
+        )
+    return message
+
+
+def _report(operation: str, request: StepRequest, outcome: Outcome, calls: int) -> None:
+    if isinstance(outcome, Success):
+        metrics.OPERATION_CALLS.add(1, operation, "succeeded")
+        return
+    metrics.OPERATION_CALLS.add(1, operation, outcome.kind)
+    log.warning(
+        events.OPERATION_FAILED,
+        order=order_key(request.client, request.order_id),
+        operation=operation,
+        kind=outcome.kind,
+        effect=outcome.effect,
+        calls=calls,
+        error=outcome.error,
+    )

@@ -1,0 +1,87 @@
+"""The ``.dead`` queues: copies of rows that are known are acknowledged, what the broker set aside is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from triumvir.broker import ORDERS, REPLIES, Delivery, agent_queue, agent_topology, dead_queue
+from triumvir.runtime.broker_link import BrokerLink
+from triumvir.runtime.chassis import Chassis
+from triumvir.runtime.intake import Intake
+from triumvir.runtime.letters import letter_of
+from triumvir.runtime.loops import Loop
+from triumvir.runtime.outgoing import DeadLetter
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.store.session import Session, Store
+from triumvir.store.statements import statement
+from triumvir.workflow import Workflow
+
+_SUFFIX: Final = ".dead"
+_PREFETCH: Final = 50
+
+
+class DeadQueues:
+    """Consumes the ``.dead`` queue of the door, of the replies, and of every agent that a workflow names."""
+
+    def __init__(
+        self, chassis: Chassis, broker: BrokerLink, store: Store, undeliverable: Undeliverable
+    ) -> None:
+        self._chassis = chassis
+        self._broker = broker
+        self._store = store
+        self._session = store.session("dead queues")
+        self._undeliverable = undeliverable
+        self._watched: set[str] = set()
+
+    async def watch(self) -> None:
+        """Subscribes to those that are not consumed yet."""
+        await self._watch(ORDERS)
+        await self._watch(REPLIES)
+        for agent in await _agents(self._session):
+            await self._watch(agent_queue(agent), agent)
+
+    async def _watch(self, queue: str, agent: str | None = None) -> None:
+        if queue in self._watched:
+            return
+        settings = self._chassis.settings
+        topology = None if agent is None else agent_topology(agent, quorum=settings.quorum_queues)
+        consumer = await self._broker.consume(dead_queue(queue), _PREFETCH, topology=topology)
+        marks = self._store.session(f"marks {queue}")
+        intake = Intake(consumer, self.handle, self._undeliverable.quarantine, marks, _PREFETCH)
+        self._chassis.add_loop(Loop(f"dead letters {queue}", intake.step, settings.poll_interval))
+        self._watched.add(queue)
+
+    async def handle(self, deliveries: Sequence[Delivery]) -> None:
+        """Returns once each of them is known to the store."""
+        ids = [_id(delivery.message_id) for delivery in deliveries]
+        async with self._session.connection() as connection:
+            rows = await statement("known_dead_letters").rows(
+                connection, ids=[id for id in ids if id is not None]
+            )
+        known = {row["id"] for row in rows}
+        unknown = [delivery for delivery, id in zip(deliveries, ids, strict=True) if id not in known]
+        if unknown:
+            await self._undeliverable.keep([_letter(delivery) for delivery in unknown])
+
+
+async def _agents(session: Session) -> set[str]:
+    async with session.connection() as connection:
+        rows = await statement("all_definitions").rows(connection)
+    return {step.agent for row in rows for step in Workflow.from_json(row["definition"]).steps}
+
+
+def _letter(delivery: Delivery) -> DeadLetter:
+    reason = str(delivery.headers.get("x-first-death-reason", "unknown"))
+    origin = str(delivery.headers.get("x-first-death-queue", delivery.queue.removesuffix(_SUFFIX)))
+    letter = letter_of(delivery, "dead_lettered_by_broker", f"the broker set it aside: {reason}")
+    return replace(letter, queue=origin, client=delivery.user_id if origin == ORDERS else None)
+
+
+def _id(text: str | None) -> UUID | None:
+    try:
+        return UUID(text or "")
+    except ValueError:
+        return None

@@ -1,0 +1,49 @@
+"""Lifting holds whose reason is gone: the agent is back, or offers the operation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from triumvir.runtime import outgoing
+from triumvir.runtime.relay import Relay
+from triumvir.store.session import Session
+from triumvir.store.statements import Row, statement
+from triumvir.telemetry.logs import get_logger
+
+RELEASED_PER_SLOT: Final = 2
+log = get_logger(__name__)
+
+
+class Holds:
+    """One look at the held orders. Released in a ramp, so that a returning agent is not flooded."""
+
+    def __init__(self, session: Session, relay: Relay) -> None:
+        self._session = session
+        self._relay = relay
+
+    async def release(self) -> int:
+        """Lifts the holds that can be lifted; from how many orders."""
+        lifted = 0
+        async with self._session.connection() as connection:
+            reasons = [row["held_by"] for row in await statement("held_reasons").rows(connection)]
+            if not reasons:
+                return 0
+            capacity = _capacity(await statement("live_instances").rows(connection))
+            for reason in reasons:
+                if most := RELEASED_PER_SLOT * capacity[reason]:
+                    lifted += len(await statement("release_held").rows(connection, reason=reason, most=most))
+        if lifted:
+            await self._relay.send([outgoing.wake()], None)
+        return lifted
+
+
+def _capacity(instances: list[Row]) -> Counter[str]:
+    """Slots by the reason whose absence they end."""
+    slots: Counter[str] = Counter()
+    for row in instances:
+        for operation in row["operations"]:
+            slots[f"operation:{operation}"] += row["slots"]
+        for agent in {operation.split("/")[0] for operation in row["operations"]}:
+            slots[f"agent:{agent}"] += row["slots"]
+    return slots

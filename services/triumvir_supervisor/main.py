@@ -1,0 +1,53 @@
+"""The supervisor's process, wired top to bottom. ``--once``: one pass, then exit, for a cron job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from triumvir.broker import core_topology
+from triumvir.runtime.broker_link import open_broker
+from triumvir.runtime.chassis import Chassis
+from triumvir.runtime.decisions import Decider
+from triumvir.runtime.definitions import Definitions
+from triumvir.runtime.drain import FLUSH, TAKING
+from triumvir.runtime.lease import Lease
+from triumvir.runtime.loops import Loop
+from triumvir.runtime.relay import Relay
+from triumvir.runtime.service import run_service
+from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.store.session import Store
+from triumvir_supervisor.dead import DeadQueues
+from triumvir_supervisor.holds import Holds
+from triumvir_supervisor.overdue import Overdue
+from triumvir_supervisor.passes import Passes
+from triumvir_supervisor.upkeep import EVERY, Upkeep
+
+
+async def serve(once: bool, chassis: Chassis) -> None:
+    """Store, broker, the passes."""
+    settings, instance = chassis.settings, UUID(chassis.instance)
+    store = await chassis.enter(Store(settings, chassis.name))
+    broker = await chassis.enter(open_broker(chassis, core_topology(quorum=settings.quorum_queues)))
+    relay = Relay(broker.publisher, store.session("outbox"))
+    decider = Decider(chassis.name, instance, settings, Definitions())
+    passes = Passes(
+        Overdue(store.session("overdue"), relay, decider, settings), Holds(store.session("holds"), relay)
+    )
+    dead = DeadQueues(chassis, broker, store, Undeliverable(store.session("dead letters"), relay, settings))
+    upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.watch)
+    await Lease(chassis, store.session("lease")).start(chassis)
+    chassis.add_readiness("database", store.ready)
+    chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
+    chassis.on_drain("relay", relay.drain, order=FLUSH)
+    if once:
+        chassis.add_task("one pass", partial(passes.once, upkeep, chassis.request_drain), forever=False)
+        return
+    chassis.add_loop(Loop("overdue", passes.step, settings.supervisor_interval))
+    chassis.add_loop(Loop("upkeep", upkeep.step, EVERY))
+
+
+def main(args: Sequence[str] = ()) -> None:
+    """Runs the supervisor until it is told to stop; with ``--once`` for one pass."""
+    run_service("supervisor", partial(serve, "--once" in args))

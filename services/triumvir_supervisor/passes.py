@@ -1,0 +1,29 @@
+"""One pass of the supervisor: overdue orders, then holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from triumvir_supervisor.holds import Holds
+from triumvir_supervisor.overdue import Overdue
+from triumvir_supervisor.upkeep import Upkeep
+
+
+class Passes:
+    """What is done at the supervisor's cadence."""
+
+    def __init__(self, overdue: Overdue, holds: Holds) -> None:
+        self._overdue = overdue
+        self._holds = holds
+
+    async def step(self) -> bool:
+        """One pass. Never in a hurry: the next one comes at the interval."""
+        await self._overdue.scan()
+        await self._holds.release()
+        return False
+
+    async def once(self, upkeep: Upkeep, done: Callable[[], None]) -> None:
+        """One pass with its upkeep, for ``--once``."""
+        await self.step()
+        await upkeep.tidy()
+        done()

@@ -1,0 +1,43 @@
+"""Upkeep: what processes that are gone left behind, and what nobody asks for any more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from triumvir.settings import Settings
+from triumvir.store.session import Session
+from triumvir.store.statements import statement
+
+EVERY: Final = timedelta(seconds=10)
+_SILENT_LEASES: Final = 4
+"""A row is removed after so many lease times of silence; until then it shows who was lost."""
+
+
+class Upkeep:
+    """Small, repeatable clean-ups, each in a transaction of its own."""
+
+    def __init__(
+        self, session: Session, settings: Settings, instance: UUID, watch: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._watch = watch
+        self._session = session
+        self._instance = instance
+        self._silence = settings.instance_lease / timedelta(seconds=1) * _SILENT_LEASES
+
+    async def step(self) -> bool:
+        """Tidies up, and watches the dead letters of agents that are new."""
+        await self._watch()
+        await self.tidy()
+        return False
+
+    async def tidy(self) -> None:
+        """Removes lapsed leases, commands without an order, marks of deliveries that never came again."""
+        async with self._session.transaction() as connection:
+            await statement("remove_lapsed_instances").rows(connection, grace_seconds=self._silence)
+            await statement("fold_admission").rows(connection, instance=self._instance)
+        async with self._session.connection() as connection:
+            await statement("forget_commands").rows(connection)
+            await statement("forget_marks").rows(connection)

@@ -1,0 +1,170 @@
+"""Running an operation for one request: typed arguments, bounded calls, an outcome that says what is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+import stamina
+from pydantic import ValidationError
+
+from triumvir.agent.authoring import Operation
+from triumvir.agent.context import Context
+from triumvir.contracts.messages import StepCompensate, StepRequest
+from triumvir.errors import OperationError, Permanent, Transient
+from triumvir.runtime.crash import crash_point
+
+_LONGEST_WAIT: Final = timedelta(seconds=30)
+
+CountCall = Callable[[], Awaitable[int | None]]
+"""Writes down that one more call is about to be made; None if the attempt was fenced off or is out of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """What the operation returned, as JSON text. ``recorded``: it stands in the inbox already."""
+
+    result: str
+    recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How it failed, and what is known of its effect over all calls of the request."""
+
+    kind: Literal["transient", "permanent"]
+    effect: Literal["none", "unknown"]
+    error: str
+
+
+Outcome = Success | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """Bounds of the calls made for one request. ``most_bytes``: the largest result."""
+
+    backoff: timedelta
+    most_bytes: int
+
+
+class Fenced(OperationError):
+    """No further call may be made for this request."""
+
+    default_effect = "none"
+
+
+async def call(
+    operation: Operation[Any], request: StepRequest, ctx: Context, count_call: CountCall, policy: CallPolicy
+) -> Outcome:
+    """Calls the operation until it succeeds, fails for good, or allowance or time run out.
+
+    Its first call was counted when the request was begun. ``Retry-After`` is honoured.
+    """
+    try:
+        arguments = _arguments(operation, request)
+    except ValidationError as error:
+        return Failure(
+            "permanent", "none", f"the payload does not fit {operation.full_name}: {_short(error)}"
+        )
+    doubt = False
+    try:
+        async for attempt in stamina.retry_context(
+            on=lambda error: _wait_before_next(error, ctx.time_left),
+            attempts=max(1, request.attempts_allowed),
+            timeout=ctx.time_left,
+            wait_initial=policy.backoff,
+            wait_max=min(_LONGEST_WAIT, ctx.time_left),
+        ):
+            with attempt:
+                if ctx.call > 0 and await count_call() is None:
+                    raise Fenced("the attempt is over")
+                ctx.call += 1
+                try:
+                    return await _call_and_commit(operation, ctx, arguments, policy)
+                except OperationError as error:
+                    doubt = doubt or error.effect == "unknown"
+                    raise
+    except OperationError as error:
+        effect: Literal["none", "unknown"] = "unknown" if doubt else "none"
+        return Failure("permanent" if isinstance(error, Permanent) else "transient", effect, _text(error))
+    raise AssertionError("stamina ended without a result or an error")
+
+
+def _arguments(operation: Operation[Any], request: StepRequest) -> list[Any]:
+    arguments = [operation.argument.validate_json(request.payload.text)]
+    if operation.earlier_result is not None and isinstance(request, StepCompensate):
+        known = request.result
+        arguments.append(None if known is None else operation.earlier_result.validate_json(known.text))
+    return arguments
+
+
+async def _call_and_commit(
+    operation: Operation[Any], ctx: Context, arguments: list[Any], policy: CallPolicy
+) -> Success:
+    try:
+        result = _result(operation, await _call_once(operation, ctx, arguments), policy)
+        committed = await ctx.commit(result)
+    except BaseException:
+        ctx.abandon()
+        raise
+    if committed is False:
+        raise Fenced("the attempt is over; its transaction was rolled back")
+    return Success(result, recorded=committed is True)
+
+
+async def _call_once(operation: Operation[Any], ctx: Context, arguments: list[Any]) -> Any:
+    """One call, no longer than the time left. Whatever it raises becomes an OperationError."""
+    crash_point("agent.call.before")
+    try:
+        async with asyncio.timeout(ctx.time_left.total_seconds()):
+            if operation.is_async:
+                returned = await operation.function(ctx, *arguments)
+            else:
+                returned = await asyncio.to_thread(operation.function, ctx, *arguments)
+    except OperationError:
+        raise
+    except TimeoutError as error:
+        raise Transient(str(error) or "no answer within the time left") from error
+    except Exception as error:
+        raise Transient(f"{type(error).__name__}: {error}") from error
+    crash_point("agent.call.after")
+    return returned
+
+
+def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str:
+    try:
+        text = operation.result.dump_json(operation.result.validate_python(returned)).decode()
+    except (ValueError, TypeError) as error:
+        problem = f"the result of {operation.full_name} cannot be kept: {_short(error)}"
+        raise Permanent(problem, effect="unknown") from error
+    if len(text) > policy.most_bytes:
+        problem = (
+            f"the result of {operation.full_name} has {len(text)} bytes, {policy.most_bytes} are allowed"
+        )
+        raise Permanent(problem, effect="unknown")
+    return text
+
+
+def _wait_before_next(error: Exception, time_left: timedelta) -> bool | timedelta:
+    if not isinstance(error, Transient):
+        return False
+    if error.retry_after is None:
+        return True
+    return error.retry_after if error.retry_after < time_left else False
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'payload'}: {first['msg']}"
+    return _text(error)
+
+
+def _text(error: BaseException) -> str:
+    """What happened, storable and of a bounded length."""
+    text = str(error) or type(error).__name__
+    return text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:2000]

@@ -1,0 +1,92 @@
+"""What an operation knows about the request it serves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Any, Protocol
+
+import asyncpg
+
+from triumvir.contracts.messages import StepRequest
+from triumvir.contracts.names import order_key
+from triumvir.errors import ConfigurationError
+
+Connection = asyncpg.Connection
+
+
+class Transactions(Protocol):
+    """The transaction in which an operation's effect and its result are committed together."""
+
+    def begin(self) -> AbstractAsyncContextManager[Connection]:
+        """Opens it."""
+
+    async def commit(self, result: str) -> bool | None:
+        """Records the result and commits. False: fenced off and rolled back; None: none was open."""
+
+    def abandon(self) -> None:
+        """Rolls back what is open."""
+
+
+class Context:
+    """One request, as its operation sees it.
+
+    ``idempotency_key`` is the same for every attempt and re-send: hand it to the remote service. ``fence``
+    rises with every attempt: hand it to a target that can compare. ``results`` holds what earlier steps
+    returned, by step name. ``call`` counts the calls of this request, from 1.
+    """
+
+    def __init__(
+        self,
+        request: StepRequest,
+        seconds_left: float,
+        transactions: Transactions | None = None,
+        traceparent: str | None = None,
+    ) -> None:
+        self.client = request.client
+        self.order_id = request.order_id
+        self.order_key = order_key(request.client, request.order_id)
+        self.workflow = request.workflow
+        self.version = request.version
+        self.step = request.step
+        self.attempt = request.attempt
+        self.idempotency_key = request.idempotency_key
+        self.fence = request.fence
+        self.traceparent = traceparent
+        self.call = 0
+        self._results = request.results
+        self._deadline = time.monotonic() + seconds_left
+        self._transactions = transactions
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """What earlier steps returned, by step name."""
+        return {name: result.value for name, result in self._results.items()}
+
+    @property
+    def time_left(self) -> timedelta:
+        """Until the order stops waiting; never below zero. No outbound call should be given longer."""
+        return timedelta(seconds=max(0.0, self._deadline - time.monotonic()))
+
+    async def commit(self, result: str) -> bool | None:
+        """For the runtime: commits what the operation left open, with its result."""
+        return None if self._transactions is None else await self._transactions.commit(result)
+
+    def abandon(self) -> None:
+        """For the runtime: rolls back what the operation left open."""
+        if self._transactions is not None:
+            self._transactions.abandon()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A transaction of the state repository's database: what is written in it is committed together with the
+        step's result when the operation returns, and not at all if it raises or its attempt was fenced off.
+
+        That makes the effect exactly-once. Once per call; asynchronous operations only.
+        """
+        if self._transactions is None:
+            raise ConfigurationError("ctx.transaction() is for asynchronous operations of a running agent")
+        async with self._transactions.begin() as connection:
+            yield connection
