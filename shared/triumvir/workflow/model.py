@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -15,6 +15,7 @@ from triumvir.errors import DefinitionError
 OnError = Literal["halt", "compensate"]
 _MAX_STEPS: Final = 1000
 _LONGEST: Final = timedelta(days=365)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,10 @@ class Step:
                 _require_name(value, f"step {self.name!r}: {part}")
         if self.undo == self.operation:
             raise DefinitionError(f"step {self.name!r}: undo is the operation itself; name another operation")
-        limit = self.complete_within
-        if limit is not None and not (isinstance(limit, timedelta) and timedelta(0) < limit <= _LONGEST):
+        if self.complete_within is not None and not _is_duration(self.complete_within):
             raise DefinitionError(
-                f"step {self.name!r}: complete_within is {limit!r}; give a timedelta above zero, a year at most"
+                f"step {self.name!r}: complete_within is {self.complete_within!r}; give a timedelta of whole"
+                " milliseconds, above zero, a year at most"
             )
 
 
@@ -58,8 +59,10 @@ class Workflow:
 
     def __post_init__(self) -> None:
         _require_name(self.name, "workflow name")
-        object.__setattr__(self, "steps", tuple(self.steps))
         where = f"workflow {self.name!r}"
+        if not isinstance(self.steps, Iterable):
+            raise DefinitionError(f"{where}: steps is {self.steps!r}; give a list of steps")
+        object.__setattr__(self, "steps", tuple(self.steps))
         if (
             isinstance(self.version, bool)
             or not isinstance(self.version, int)
@@ -103,11 +106,14 @@ class Workflow:
     def from_json(cls, text: str) -> Workflow:
         """The definition that ``to_json`` wrote. Raises DefinitionError for anything else."""
         try:
-            members = json.loads(text)
-            steps = [_step_of(step) for step in members.pop("steps")]
-            return cls(steps=steps, **members)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DefinitionError(f"not a workflow definition: {error}") from None
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DefinitionError(f"not a workflow definition: {error}; give one JSON object") from None
+        members = _members_of(value, "workflow", ("name", "version", "steps"), ("on_error",))
+        steps = members.pop("steps")
+        if not isinstance(steps, list):
+            raise DefinitionError(f"workflow: steps is {steps!r:.80}; give a list of steps")
+        return cls(steps=[_step_of(step, n) for n, step in enumerate(steps, start=1)], **members)
 
     def digest(self) -> bytes:
         """SHA-256 of the definition: 32 bytes."""
@@ -119,13 +125,39 @@ def _step_members(step: Step) -> dict[str, Any]:
     if step.undo is not None:
         members["undo"] = step.undo
     if step.complete_within is not None:
-        members["complete_within_ms"] = round(step.complete_within / timedelta(milliseconds=1))
+        members["complete_within_ms"] = step.complete_within // _MILLISECOND
     return members
 
 
-def _step_of(members: dict[str, Any]) -> Step:
+def _step_of(value: object, step_no: int) -> Step:
+    where = f"step {step_no}"
+    members = _members_of(value, where, ("name", "agent", "operation"), ("undo", "complete_within_ms"))
     within = members.pop("complete_within_ms", None)
-    return Step(**members, complete_within=None if within is None else timedelta(milliseconds=within))
+    if within is None:
+        return Step(**members)
+    longest = _LONGEST // _MILLISECOND
+    if isinstance(within, bool) or not isinstance(within, int) or not 1 <= within <= longest:
+        raise DefinitionError(f"{where}: complete_within_ms is {within!r:.80}; give 1 to {longest}")
+    return Step(**members, complete_within=timedelta(milliseconds=within))
+
+
+def _members_of(
+    value: object, where: str, needed: tuple[str, ...], optional: tuple[str, ...]
+) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DefinitionError(f"{where} is {value!r:.80}; give an object with {', '.join(needed)}")
+    missing = [name for name in needed if name not in value]
+    if missing:
+        raise DefinitionError(f"{where}: {missing[0]} is missing; add it")
+    unknown = sorted(set(value) - {*needed, *optional})
+    if unknown:
+        allowed = ", ".join((*needed, *optional))
+        raise DefinitionError(f"{where}: {unknown[0]!r:.80} is unknown; the members are {allowed}")
+    return dict(value)
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST and not value % _MILLISECOND
 
 
 def _require_name(value: object, where: str) -> None:
