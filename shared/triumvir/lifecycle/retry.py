@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
+
+_DOUBLINGS: Final = 60
+"""More would only leave the range of a float; every result is capped long before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,12 @@ def retry_offset(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:
     """
     if n > policy.max_retries:
         return None
-    offset = policy.interval * (1 << min(n - 1, 40))
-    offset *= 1 + policy.jitter_factor * (2 * draw - 1)
-    return offset if offset < policy.timeout else None
+    seconds = policy.interval.total_seconds() * 2.0 ** min(n - 1, _DOUBLINGS)
+    seconds *= 1 + policy.jitter_factor * (2 * draw - 1)
+    return timedelta(seconds=seconds) if seconds < policy.timeout.total_seconds() else None
 
 
 def reopen_backoff(failures: int, first: timedelta, longest: timedelta) -> timedelta:
     """Wait before the attempt that follows the ``failures``-th failure: doubling from ``first``, capped."""
-    return min(longest, first * (1 << min(failures - 1, 40)))
+    seconds = first.total_seconds() * 2.0 ** min(failures - 1, _DOUBLINGS)
+    return timedelta(seconds=min(longest.total_seconds(), seconds))
