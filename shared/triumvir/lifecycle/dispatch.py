@@ -51,6 +51,11 @@ def undo_next_step(draft: Draft) -> None:
         draft.move("nothing left to undo", to="compensated", tell="compensated", **draft.unlocked())
         return
     step = draft.workflow.step(entry.step_no)
+    if draft.record.locked_by is not None and entry.step_no > (draft.record.step or 0):
+        # Re-opened while an earlier step was being undone. Its former undo was sent by this very attempt: under
+        # the same fence a doubled answer of that one would count as the answer of this one.
+        draft.move(f"undo of {step.name} needs a new attempt", step_no=entry.step_no, **draft.unlocked())
+        return
     reason = draft.moment.hold_reason(step.agent, step.undo or "")
     if reason is not None:
         hold(draft, reason)

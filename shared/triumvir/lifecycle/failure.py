@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from triumvir.contracts.messages import StatusName
+from triumvir.contracts.messages import Effect, StatusName
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import StepRecord
 from triumvir.lifecycle.retry import reopen_backoff
@@ -30,6 +30,7 @@ def expired(draft: Draft, *, begun: bool, calls: int) -> None:
 
 def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> None:
     name = draft.workflow.step(step.step_no).name
+    begun = begun or step.state == "failed"  # a request that was answered was begun, whatever its calls
     if step.state == "running":
         effect = "unknown" if begun and step.effect == "none" else step.effect
         error = step.error if not begun else "no answer before the deadline"
@@ -81,7 +82,7 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
 def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
     name = draft.workflow.step(step.step_no).name
     policy = draft.policy
-    if not begun:
+    if not begun and step.undo_error is None:
         _reopen_unbegun(draft, f"no agent began the undo of {name}")
         return
     tries = step.undo_tries + 1
@@ -102,8 +103,11 @@ def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
 
 
 def give_up(draft: Draft, why: str) -> None:
-    """A step failed for good: what ``on_error`` of the workflow says."""
-    if draft.record.cancel_requested or draft.workflow.on_error == "compensate":
+    """A step failed for good: what ``on_error`` of the workflow says, or a cancel that waited for this."""
+    if draft.record.cancel_requested:
+        cancel_now(draft, f"{why}; cancelled by the client")
+        return
+    if draft.workflow.on_error == "compensate":
         begin_compensation(draft, why)
         return
     draft.move(why, to="error", tell="failed", step_no=draft.record.step, **draft.unlocked())
@@ -116,6 +120,7 @@ def begin_compensation(draft: Draft, why: str) -> None:
         why,
         to="compensating",
         tell="compensating",
+        step_no=draft.record.step,
         held_by=None,
         not_before=None,
         failure_count=0,
@@ -132,6 +137,7 @@ def compensation_failed(draft: Draft, why: str) -> None:
         to="compensation_failed",
         tell="compensation_failed",
         step_no=draft.record.step,
+        held_by=None,
         **draft.unlocked(),
     )
     draft.alert("compensation-failed")
@@ -166,8 +172,16 @@ def cancel_now(draft: Draft, why: str) -> None:
 
 def broken(draft: Draft, problem: str) -> None:
     """Deciding or writing this order failed: it rests with an alert, so that its neighbours go on."""
-    if draft.record.state in ("pending", "processing"):
-        draft.move(problem, to="error", tell="failed", held_by=None, **draft.unlocked())
+    record = draft.record
+    step = record.step_record(record.step or 0)
+    if record.state in ("pending", "processing"):
+        if step is not None and step.state == "running":
+            # Its request is on its way and nobody will wait for the answer: in doubt, so that it can be undone.
+            effect: Effect = "unknown" if step.effect == "none" else step.effect
+            draft.set_step(replace(step, state="failed", effect=effect, error=problem))
+        draft.move(problem, to="error", tell="failed", step_no=record.step, held_by=None, **draft.unlocked())
         draft.alert("order-halted")
-    elif draft.record.state == "compensating":
+    elif record.state == "compensating":
+        if step is not None and step.undo_state == "undoing":
+            draft.set_step(replace(step, undo_state="undo_failed", undo_error=problem))
         compensation_failed(draft, problem)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
 from triumvir.lifecycle.dispatch import hold, run_next_step, undo_next_step
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.failure import begin_compensation, compensation_failed, give_up
+from triumvir.lifecycle.failure import begin_compensation, cancel_now, compensation_failed, give_up
 from triumvir.lifecycle.record import OrderRecord, StepRecord
 
 
@@ -44,7 +44,12 @@ def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
     step = _step(draft.record, reply)
     draft.set_step(
         replace(
-            step, state="completed", effect="certain", calls=reply.calls, result=reply.result.text, error=None
+            step,
+            state="completed",
+            effect="certain",
+            calls=max(step.calls, reply.calls),
+            result=reply.result.text,
+            error=None,
         )
     )
     name = draft.workflow.step(reply.step_no).name
@@ -74,6 +79,9 @@ def _refused(draft: Draft, reply: StepFailed) -> None:
         step = draft.workflow.step(reply.step_no)
         operation = step.operation if reply.direction == "do" else step.undo
         _settle_unbegun(draft, reply)
+        if draft.record.cancel_requested:
+            cancel_now(draft, "cancelled by the client")
+            return
         hold(draft, f"operation:{step.agent}/{operation}")
     elif reply.reason == "no_time":
         draft.move("refused by the agent: no time left", complete_by=draft.moment.now, wake_at=None)
@@ -97,7 +105,6 @@ def _failed_for_good(draft: Draft, reply: StepFailed) -> None:
         compensation_failed(draft, f"undo of {name} failed: {reply.error}")
         return
     draft.set_step(_failed_step(step, reply))
-    draft.move(f"{name} failed: {reply.error}", step_no=reply.step_no)
     give_up(draft, f"{name} failed: {reply.error}")
 
 
@@ -134,36 +141,46 @@ def _worse(before: Effect, now: Effect) -> Effect:
 
 
 def _late(draft: Draft, reply: StepReply) -> None:
+    """History and a metric, no change of state. An answer that was folded already is not even history."""
     draft.late = True
     step = draft.record.step_record(reply.step_no)
-    if step is None or reply.direction == "undo" or not isinstance(reply, StepSucceeded):
+    if step is None:
         return
-    if step.state == "completed" or step.effect == "certain":
-        return
-    _late_success(draft, step, reply)
+    if isinstance(reply, StepFailed):
+        if not _is_doubled(draft.record, step, reply):
+            said = reply.reason or reply.kind
+            draft.move(f"late answer, changes nothing: {said}: {reply.error}", step_no=reply.step_no)
+    elif reply.direction == "do" and step.effect != "certain":
+        _late_success(draft, step, reply)
+
+
+def _is_doubled(record: OrderRecord, step: StepRecord, reply: StepReply) -> bool:
+    if reply.fence != record.fence:
+        return False
+    unanswered = step.state == "running" if reply.direction == "do" else step.undo_error is None
+    return reply.step_no != record.step or not unanswered
 
 
 def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
     """The effect is certain now. An undo that may have come before it runs anew, under a new generation of
     its key, so that a remote service which dedupes by key does not answer from memory.
     """
-    record = draft.record
-    name = draft.workflow.step(reply.step_no).name
+    state = draft.record.state
+    named = draft.workflow.step(reply.step_no)
+    why = f"late success of {named.name}"
     known = replace(step, effect="certain", calls=max(step.calls, reply.calls), result=reply.result.text)
-    again = step.undo_state is not None and draft.workflow.step(reply.step_no).undo is not None
-    why = f"late success of {name}"
-    if record.state in ("compensating", "compensated", "cancelled") and again:
-        known = replace(known, undo_state=None, undo_generation=step.undo_generation + 1)
+    if step.undo_state is not None and state != "closed":
+        kept = step.undo_state if step.undo_state == "undo_failed" else None
+        known = replace(known, undo_state=kept, undo_generation=step.undo_generation + 1)
     draft.set_step(known)
-    if record.state in ("compensated", "cancelled") and draft.workflow.step(reply.step_no).undo is not None:
-        begin_compensation(draft, f"{why}; its undo runs again")
-        draft.alert("late-success")
-    elif record.state == "compensating" and again and record.step == reply.step_no:
+    if state in ("compensated", "cancelled") and named.undo is not None:
+        begin_compensation(draft, f"{why}; it is undone")
+    elif state == "compensating" and step.undo_state is not None and draft.record.step == reply.step_no:
         draft.move(f"{why}; its undo runs again", step_no=reply.step_no, **draft.unlocked())
     else:
         draft.move(why, step_no=reply.step_no)
-        if record.state in ("processed", "closed", "compensation_failed"):
-            draft.alert("late-success")
+    if step.undo_state == "undone" or state in ("compensated", "cancelled", "closed", "compensation_failed"):
+        draft.alert("late-success")
 
 
 def _step(record: OrderRecord, reply: StepReply) -> StepRecord:
