@@ -59,10 +59,12 @@ class DeadQueues:
         ids = [_id(delivery.message_id) for delivery in deliveries]
         async with self._session.connection() as connection:
             rows = await statement("known_dead_letters").rows(
-                connection, ids=[id for id in ids if id is not None]
+                connection, ids=[known_id for known_id in ids if known_id is not None]
             )
         known = {row["id"] for row in rows}
-        unknown = [delivery for delivery, id in zip(deliveries, ids, strict=True) if id not in known]
+        unknown = [
+            delivery for delivery, letter_id in zip(deliveries, ids, strict=True) if letter_id not in known
+        ]
         if unknown:
             await self._undeliverable.keep([_letter(delivery) for delivery in unknown])
 

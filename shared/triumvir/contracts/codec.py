@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final, TypeVar, get_args
+from uuid import UUID
 
 import orjson
 from pydantic import ValidationError
@@ -28,6 +29,8 @@ def encode(message: Message) -> bytes:
 def _fragment(value: Any) -> Any:
     if isinstance(value, JsonText):
         return orjson.Fragment(value.text)
+    if isinstance(value, UUID):  # the database driver's own kind, which orjson does not know
+        return str(value)
     raise TypeError(f"no JSON form of {type(value).__name__}")
 
 

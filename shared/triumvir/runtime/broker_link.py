@@ -36,7 +36,9 @@ class BrokerLink:
         ack: Literal["front", "single"] = "front",
         topology: Topology | None = None,
     ) -> Consumer:
-        """Subscribes to a queue of ``topology`` (by default the link's own), watches over the subscription, and counts it for readiness."""
+        """Subscribes to a queue of ``topology`` (by default the link's own), watches over the subscription, and
+        counts it for readiness.
+        """
         if topology is not None:
             await declare(self._consuming, topology)
         consumer = Consumer(self._consuming, queue, prefetch, ack=ack, topology=topology or self._topology)
