@@ -30,9 +30,8 @@ from triumvir_agent.worker import Worker, open_desk
 async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     """Store, broker, inbox, a consumer for each agent."""
     settings, instance = chassis.settings, UUID(chassis.instance)
-    topology = core_topology(quorum=settings.quorum_queues)
-    for name in agents:
-        topology += agent_topology(name, quorum=settings.quorum_queues)
+    quorum = settings.quorum_queues
+    topology = sum((agent_topology(name, quorum=quorum) for name in agents), core_topology(quorum=quorum))
     store = await chassis.enter(Store(settings, chassis.name))
     broker = await chassis.enter(open_broker(chassis, topology))
     inbox = Inbox(store.session("begins"), store.session("finishes"), store.session("calls"), instance)

@@ -9,7 +9,7 @@ from triumvir.errors import Draining
 from triumvir.runtime.crash import crash_point
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
-from triumvir_agent.worker import Worker
+from triumvir_agent.worker import FIRST_PAUSE, LONGEST_PAUSE, Worker
 
 log = get_logger(__name__)
 
@@ -45,12 +45,17 @@ class Taking:
             await asyncio.wait(self._running)
 
     async def _serve(self, delivery: Delivery) -> None:
-        try:
-            await self._worker.serve(delivery)
-        except Draining:
-            return
-        except Exception:  # not acknowledged, so nothing is lost: the request comes again with its next send
-            log.exception(events.REQUEST_FAILED, queue=delivery.queue, message_id=delivery.message_id)
-            return
+        """Until it is settled: what fails here is the database or the broker, and both come back."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._worker.serve(delivery)
+                break
+            except Draining:
+                return
+            except Exception:  # the inbox makes a repetition safe: what was begun is not begun again
+                log.exception(events.REQUEST_FAILED, queue=delivery.queue, message_id=delivery.message_id)
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
         await self._consumer.settle([delivery])
         crash_point("agent.after_ack")

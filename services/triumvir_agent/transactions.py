@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-import asyncpg
-
 from triumvir.contracts.messages import StepRequest
 from triumvir.errors import ConfigurationError, Transient
 from triumvir.settings import Settings
-from triumvir.store.business import open_connection
+from triumvir.store.business import DATABASE_ERRORS, BusinessConnection, open_connection
 from triumvir.store.statements import statement
 from triumvir_agent.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox, key_of
 
@@ -25,9 +23,9 @@ class Connections:
     def __init__(self, settings: Settings, most: int = MOST_CONNECTIONS) -> None:
         self._settings = settings
         self._room = asyncio.Semaphore(most)
-        self._idle: list[asyncpg.Connection] = []
+        self._idle: list[BusinessConnection] = []
 
-    async def acquire(self) -> asyncpg.Connection:
+    async def acquire(self) -> BusinessConnection:
         await self._room.acquire()
         try:
             while self._idle:
@@ -39,7 +37,7 @@ class Connections:
             self._room.release()
             raise
 
-    def release(self, connection: asyncpg.Connection, *, sound: bool) -> None:
+    def release(self, connection: BusinessConnection, *, sound: bool) -> None:
         """Gives it back; one whose state is not certain is cut off, which rolls back what it had open."""
         if sound and not connection.is_closed():
             self._idle.append(connection)
@@ -60,10 +58,10 @@ class RequestTransaction:
         self._connections = connections
         self._inbox = inbox
         self._request = request
-        self._connection: asyncpg.Connection | None = None
+        self._connection: BusinessConnection | None = None
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[asyncpg.Connection]:
+    async def begin(self) -> AsyncIterator[BusinessConnection]:
         """Opens it; rolled back at once if the block raises."""
         if self._connection is not None:
             raise ConfigurationError(
@@ -96,7 +94,7 @@ class RequestTransaction:
                 self.abandon()
                 return False
             await connection.execute("commit")
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        except DATABASE_ERRORS as error:
             self.abandon()
             if not await self._landed():
                 raise Transient(f"the transaction did not commit: {error}", effect="none") from error

@@ -9,7 +9,7 @@ from triumvir.lifecycle import Claimed, Event
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics
 from triumvir_scheduler.commands import asked_of, mark_taken
-from triumvir_scheduler.stage import Stage
+from triumvir_scheduler.stage import Stage, is_refused
 
 OLDEST_UNCONFIRMED: Final = 1.0
 """Seconds. With publishes older than this, this process takes nothing more on."""
@@ -40,22 +40,26 @@ class Claims:
         metrics.ORDERS_CLAIMED.add(claimed)
         return claimed == room
 
-    def wake_if_starved(self, wake: Callable[[], None]) -> None:
+    def wake_if_starved(self) -> None:
         """An answered request makes room: look again, if the last step found none."""
         if self._starved:
-            wake()
+            self._stage.claimable.set()
 
     async def _claim(self, most: int) -> int:
-        async with self._stage.work(
-            "scheduler.claim.before_commit", "scheduler.claim.after_commit", "scheduler.claim.after_publish"
-        ) as work:
-            await self._lift_window_holds(work.connection)
-            rows = await statement("claim_candidates").rows(work.connection, most=most)
-            nos = [row["no"] for row in rows]
-            asked = await asked_of(work.connection, nos)
-            events: dict[int, list[Event]] = {no: [*asked.events(no), Claimed()] for no in nos}
-            await self._stage.apply(work, events)
-            await mark_taken(work.connection, asked)
+        nos: list[int] = []
+        try:
+            async with self._stage.work("claim") as work:
+                await self._lift_window_holds(work.connection)
+                rows = await statement("claim_candidates").rows(work.connection, most=most)
+                nos = [row["no"] for row in rows]
+                asked = await asked_of(work.connection, nos)
+                events: dict[int, list[Event]] = {no: [*asked.events(no), Claimed()] for no in nos}
+                await self._stage.apply(work, events)
+                await mark_taken(work.connection, asked)
+        except Exception as error:
+            if not is_refused(error):
+                raise
+            await self._stage.each("claim", nos, Claimed())
         return len(nos)
 
     async def _lift_window_holds(self, connection: Connection) -> None:

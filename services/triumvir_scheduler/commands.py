@@ -57,11 +57,7 @@ class Commands:
 
     async def step(self) -> bool:
         """Takes one batch of commands whose orders exist; whether there may be more."""
-        async with self._stage.work(
-            "scheduler.command.before_commit",
-            "scheduler.command.after_commit",
-            "scheduler.command.after_publish",
-        ) as work:
+        async with self._stage.work("command") as work:
             rows = await statement("orders_with_commands").rows(work.connection, most=self._limit)
             if not rows:
                 return False

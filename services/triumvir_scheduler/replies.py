@@ -55,9 +55,7 @@ class Replies:
             self._answered()
 
     async def _apply(self, replies: Sequence[Reply]) -> None:
-        async with self._stage.work(
-            "scheduler.reply.before_commit", "scheduler.reply.after_commit", "scheduler.reply.after_publish"
-        ) as work:
+        async with self._stage.work("reply") as work:
             found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
             events: dict[int, list[Event]] = {}
             for reply in replies:

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
-from triumvir.lifecycle import Event
+from triumvir.lifecycle import Broken, Event, OrderRecord
+from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.decisions import Applied, Decider, report
 from triumvir.runtime.relay import Relay
-from triumvir.store.session import Session
+from triumvir.store import orders
+from triumvir.store.faults import Fault, fault
+from triumvir.store.session import Store
 from triumvir.store.statements import Connection
 from triumvir.telemetry import metrics
 from triumvir_scheduler.windows import Reservation, Windows
+
+Point = Literal["claim", "reply", "timer", "command"]
+_CRASH_POINTS: Final[Mapping[Point, tuple[CrashPoint, CrashPoint, CrashPoint]]] = {
+    "claim": (
+        "scheduler.claim.before_commit",
+        "scheduler.claim.after_commit",
+        "scheduler.claim.after_publish",
+    ),
+    "reply": (
+        "scheduler.reply.before_commit",
+        "scheduler.reply.after_commit",
+        "scheduler.reply.after_publish",
+    ),
+    "timer": (
+        "scheduler.timer.before_commit",
+        "scheduler.timer.after_commit",
+        "scheduler.timer.after_publish",
+    ),
+    "command": (
+        "scheduler.command.before_commit",
+        "scheduler.command.after_commit",
+        "scheduler.command.after_publish",
+    ),
+}
 
 
 @dataclass(slots=True)
@@ -26,19 +55,32 @@ class Work:
     applied: list[Applied] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the stages of one process have in common. ``claimable`` is set when there is something to claim."""
+
+    store: Store
+    relay: Relay
+    decider: Decider
+    windows: Windows
+    claimable: asyncio.Event
+
+
 class Stage:
     """One kind of batch. Nothing leaves before its commit, so a failed batch may be run again."""
 
-    def __init__(self, name: str, session: Session, relay: Relay, decider: Decider, windows: Windows) -> None:
+    def __init__(self, name: str, shared: Shared) -> None:
         self.name = name
-        self._session = session
-        self._relay = relay
-        self._decider = decider
-        self.windows = windows
+        self.windows = shared.windows
+        self._session = shared.store.session(name)
+        self._relay = shared.relay
+        self._decider = shared.decider
+        self.claimable = shared.claimable
 
     @asynccontextmanager
-    async def work(self, before: CrashPoint, after: CrashPoint, published: CrashPoint) -> AsyncIterator[Work]:
+    async def work(self, point: Point) -> AsyncIterator[Work]:
         """A transaction; what was applied in it is counted and published once it is committed."""
+        before, after, published = _CRASH_POINTS[point]
         began = time.monotonic()
         async with self._relay.transaction(self._session) as connection:
             work = Work(connection, self.windows.reserve())
@@ -49,6 +91,8 @@ class Stage:
         for applied in work.applied:
             self.windows.note(applied)
             report(applied, self.name)
+            if any(_is_claimable(decision.record) for _, decision in applied.decisions):
+                self.claimable.set()
             await self._relay.send(applied.messages, applied.outbox_id, published)
 
     async def apply(
@@ -62,3 +106,31 @@ class Stage:
         applied = await self._decider.apply(work.connection, events, reason)
         work.applied.append(applied)
         return applied
+
+    async def each(self, point: Point, nos: Sequence[int], event: Event) -> None:
+        """Applies an event to these orders again after a batch with them was refused: halved, until the order
+        that Postgres refuses stands alone. It is set aside as broken, in a transaction of its own.
+        """
+
+        async def run(part: Sequence[int]) -> None:
+            async with self.work(point) as work:
+                found = await orders.lock(work.connection, part)
+                await self.apply(work, {no: [event] for no in found})
+
+        async def set_aside(no: int, error: Exception) -> None:
+            async with self.work(point) as work:
+                found = await orders.lock(work.connection, [no])
+                problem = Broken(f"{type(error).__name__}: {error}")
+                await self.apply(work, {no: [problem] for no in found})
+
+        await run_batch(self.name, nos, run, set_aside)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether Postgres refused a value of one of the rows."""
+    return fault(error) is Fault.DATA
+
+
+def _is_claimable(record: OrderRecord) -> bool:
+    waits = record.held_by is not None or record.not_before is not None
+    return record.state in ("pending", "compensating") and record.locked_by is None and not waits

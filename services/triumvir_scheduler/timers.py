@@ -8,7 +8,7 @@ from datetime import timedelta
 from triumvir.lifecycle import RetryDue
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
-from triumvir_scheduler.stage import Stage
+from triumvir_scheduler.stage import Stage, is_refused
 
 
 class Timers:
@@ -32,8 +32,13 @@ class Timers:
         return True
 
     async def _send_due(self) -> None:
-        async with self._stage.work(
-            "scheduler.timer.before_commit", "scheduler.timer.after_commit", "scheduler.timer.after_publish"
-        ) as work:
-            rows = await statement("due_timers").rows(work.connection, most=self._limit)
-            await self._stage.apply(work, {row["no"]: [RetryDue()] for row in rows})
+        nos: list[int] = []
+        try:
+            async with self._stage.work("timer") as work:
+                rows = await statement("due_timers").rows(work.connection, most=self._limit)
+                nos = [row["no"] for row in rows]
+                await self._stage.apply(work, {no: [RetryDue()] for no in nos})
+        except Exception as error:
+            if not is_refused(error):
+                raise
+            await self._stage.each("timer", nos, RetryDue())

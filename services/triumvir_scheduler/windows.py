@@ -38,6 +38,10 @@ class Windows:
         self._looked_at = float("-inf")
         self.held_windows: set[str] = set()
 
+    def look_again(self) -> None:
+        """Something may have changed: the next refresh does not wait for its second."""
+        self._looked_at = min(self._looked_at, time.monotonic() - LOOK_SECONDS)
+
     async def refresh(self, *, needed: bool = False) -> None:
         """Looks at the store again: once a second, or at once (within reason) when ``needed``."""
         since = time.monotonic() - self._looked_at
@@ -58,9 +62,9 @@ class Windows:
                 self._slots[agent] += row["slots"]
         self._under_way = Counter()
         for row in requests:
-            step = self._definitions.get(row["workflow"], row["version"]).step(row["step"])
-            self._under_way[step.agent] += row["requests"]
-        self._first_agents = frozenset(self._definitions.get(*key).step(1).agent for key in current)
+            agent = self._agent_of(row["workflow"], row["version"], row["step"])
+            self._under_way[agent] += row["requests"]
+        self._first_agents = frozenset(self._agent_of(*key, 1) for key in current)
         self.held_windows = {row["held_by"] for row in held if row["held_by"].startswith(WINDOW)}
         self._looked_at = time.monotonic()
 
@@ -109,7 +113,12 @@ class Windows:
     def _agent(self, record: OrderRecord) -> str | None:
         if record.locked_by is None or record.step is None:
             return None
-        return self._definitions.get(record.workflow, record.version).step(record.step).agent
+        return self._agent_of(record.workflow, record.version, record.step)
+
+    def _agent_of(self, workflow: str, version: int, step_no: int) -> str:
+        """The agent of a step; of a workflow without a definition, none that exists."""
+        found = self._definitions.find(workflow, version)
+        return "" if found is None else found.step(step_no).agent
 
 
 class Reservation:

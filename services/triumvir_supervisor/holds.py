@@ -34,7 +34,7 @@ class Holds:
                 if most := RELEASED_PER_SLOT * capacity[reason]:
                     lifted += len(await statement("release_held").rows(connection, reason=reason, most=most))
         if lifted:
-            await self._relay.send([outgoing.wake()], None)
+            await self._relay.send([outgoing.wake(released=True)], None)
         return lifted
 
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from triumvir.contracts.names import Direction
-from triumvir.lifecycle import Event, Expired
+from triumvir.lifecycle import Broken, Event, Expired
+from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import crash_point
 from triumvir.runtime.decisions import Applied, Decider, report
 from triumvir.runtime.relay import Relay
@@ -41,7 +42,8 @@ class Overdue:
         while True:
             page = await self._read(after)
             if page:
-                handled += await self._recover(page)
+                await run_batch("overdue", page, self._recover, self._set_aside)
+                handled += len(page)
                 after = page[-1]["complete_by"], page[-1]["no"]
             if len(page) < self._page:
                 return handled
@@ -52,8 +54,10 @@ class Overdue:
                 connection, grace_seconds=self._grace, after=after[0], after_no=after[1], most=self._page
             )
 
-    async def _recover(self, page: Sequence[Row]) -> int:
-        """Locks those still exactly as they were read, closes their requests, decides."""
+    async def _recover(self, page: Sequence[Row], problem: str | None = None) -> None:
+        """Locks those still exactly as they were read, closes their requests, decides (or, with a ``problem``,
+        sets them aside).
+        """
         applied: Applied | None = None
         async with self._relay.transaction(self._session) as connection:
             locked = await statement("lock_expired").rows(
@@ -66,12 +70,15 @@ class Overdue:
             mine = {row["no"] for row in locked}
             if mine:
                 expired = await self._expired(connection, [row for row in page if row["no"] in mine])
-                applied = await self._decider.apply(connection, expired)
+                broken: dict[int, list[Event]] = {no: [Broken(problem or "")] for no in mine}
+                applied = await self._decider.apply(connection, broken if problem else expired)
             crash_point("supervisor.before_commit")
         crash_point("supervisor.after_commit")
         if applied is not None:
             await self._publish(applied)
-        return len(mine)
+
+    async def _set_aside(self, row: Row, error: Exception) -> None:
+        await self._recover([row], f"{type(error).__name__}: {error}")
 
     async def _expired(self, connection: Connection, rows: Sequence[Row]) -> dict[int, list[Event]]:
         """What the agents' inbox says of each request, once no agent can begin it any more."""

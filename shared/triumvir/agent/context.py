@@ -8,19 +8,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
-import asyncpg
-
 from triumvir.contracts.messages import StepRequest
 from triumvir.contracts.names import order_key
 from triumvir.errors import ConfigurationError
-
-Connection = asyncpg.Connection
+from triumvir.store.business import BusinessConnection
 
 
 class Transactions(Protocol):
     """The transaction in which an operation's effect and its result are committed together."""
 
-    def begin(self) -> AbstractAsyncContextManager[Connection]:
+    def begin(self) -> AbstractAsyncContextManager[BusinessConnection]:
         """Opens it."""
 
     async def commit(self, result: str) -> bool | None:
@@ -80,7 +77,7 @@ class Context:
             self._transactions.abandon()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncIterator[BusinessConnection]:
         """A transaction of the state repository's database: what is written in it is committed together with the
         step's result when the operation returns, and not at all if it raises or its attempt was fenced off.
 

@@ -1,6 +1,6 @@
 """The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
-from triumvir.lifecycle.decide import decide
+from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import HoldReason, Moment, Policy
 from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
 from triumvir.lifecycle.record import (
@@ -42,4 +42,5 @@ __all__ = [
     "StepRecord",
     "decide",
     "is_legal",
+    "set_aside",
 ]

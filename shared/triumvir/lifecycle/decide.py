@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from triumvir.lifecycle.dispatch import claimed, retry_due
 from triumvir.lifecycle.draft import Draft, Moment, Policy
@@ -10,7 +10,15 @@ from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, E
 from triumvir.lifecycle.failure import broken, cancel, expired
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
-from triumvir.workflow import Workflow
+from triumvir.workflow import Step, Workflow
+
+_ANY: Final = Workflow("any", 1, [Step("any", agent="any", operation="any")])
+"""Stands in where the definition is of no matter."""
+
+
+def set_aside(record: OrderRecord, problem: str, moment: Moment, policy: Policy) -> Decision:
+    """What is left to decide for an order that cannot be decided on: it rests, with an alert."""
+    return decide(record, _ANY, Broken(problem), moment, policy)
 
 
 def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment, policy: Policy) -> Decision:

@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 from triumvir.broker import OutMessage
 from triumvir.lifecycle import (
     END,
-    Broken,
+    LIVE,
+    RESTING,
     Decision,
     Event,
     HoldReason,
@@ -25,6 +26,7 @@ from triumvir.lifecycle import (
     SendRequest,
     SendStatus,
     decide,
+    set_aside,
 )
 from triumvir.runtime import outgoing
 from triumvir.runtime.definitions import Definitions
@@ -114,14 +116,15 @@ class Decider:
         return applied
 
     def _decide(self, record: OrderRecord, event: Event, now: datetime, hold_reason: HoldReason) -> Decision:
-        workflow = self._definitions.get(record.workflow, record.version)
         moment = Moment(now, uuid4(), random.random(), hold_reason)
         try:
+            workflow = self._definitions.get(record.workflow, record.version)
             return decide(record, workflow, event, moment, self._policy)
         except Exception as error:  # one order's fault must not touch its neighbours
-            log.exception(log_events.DECISION_FAILED, order=record.key, cause=type(event).__name__)
-            problem = Broken(f"deciding on {type(event).__name__} failed: {type(error).__name__}: {error}")
-            return decide(record, workflow, problem, moment, self._policy)
+            cause = type(event).__name__
+            log.exception(log_events.DECISION_FAILED, order=record.key, cause=cause)
+            problem = f"deciding on {cause} failed: {type(error).__name__}: {error}".replace("\x00", "\\0")
+            return set_aside(record, problem, moment, self._policy)
 
     async def _settle(
         self, connection: Connection, applied: Applied, refs: list[Ref], now: datetime, *, count: bool
@@ -191,9 +194,9 @@ def report(applied: Applied, event_kind: str) -> None:
             metrics.STEP_REPLIES.add(1, "late")
         elif event_kind == Replied.__name__:
             metrics.STEP_REPLIES.add(1, "applied")
-        if record.state != before.state and record.state not in ("pending", "processing", "compensating"):
+        if record.state != before.state and record.state not in LIVE:
             metrics.ORDERS_ENDED.add(1, record.workflow, record.state)
-            level = log.warning if record.state in ("error", "compensation_failed") else log.info
+            level = log.warning if record.state in RESTING else log.debug
             level(
                 log_events.ORDER_ENDED,
                 order=record.key,

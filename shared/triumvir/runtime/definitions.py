@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 from triumvir.errors import StoreError
 from triumvir.store.statements import Connection, statement
+from triumvir.telemetry import events
+from triumvir.telemetry.logs import get_logger
 from triumvir.workflow import Workflow
+
+log = get_logger(__name__)
 
 
 class Definitions:
@@ -16,7 +20,7 @@ class Definitions:
         self._known: dict[tuple[str, int], Workflow] = {}
 
     async def load(self, connection: Connection, wanted: Iterable[tuple[str, int]]) -> None:
-        """Reads those that are not known yet. Raises StoreError for one that is not stored."""
+        """Reads those that are not known yet. One that is not stored is logged, and stays unknown."""
         missing = sorted(set(wanted) - set(self._known))
         if not missing:
             return
@@ -27,12 +31,20 @@ class Definitions:
             self._known[row["name"], row["version"]] = Workflow.from_json(row["definition"])
         gone = set(missing) - set(self._known)
         if gone:
-            raise StoreError(f"workflows without a definition: {sorted(gone)}")
+            log.error(events.DEFINITION_MISSING, workflows=[f"{name}/{version}" for name, version in gone])
 
     def get(self, name: str, version: int) -> Workflow:
-        """One that was loaded."""
-        return self._known[name, version]
+        """One that was loaded. Raises StoreError if there is none."""
+        found = self.find(name, version)
+        if found is None:
+            raise StoreError(f"workflow {name} version {version} has no definition; apply it again")
+        return found
+
+    def find(self, name: str, version: int) -> Workflow | None:
+        """One that was loaded, or None."""
+        return self._known.get((name, version))
 
     def step_name(self, name: str, version: int, step_no: int | None) -> str | None:
         """The name of a step of one that was loaded."""
-        return None if step_no is None else self.get(name, version).step(step_no).name
+        workflow = self.find(name, version)
+        return None if step_no is None or workflow is None else workflow.step(step_no).name

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from uuid import UUID
 
 from triumvir.runtime.chassis import Chassis
-from triumvir.runtime.drain import RELEASE
+from triumvir.runtime.drain import RELEASE, TAKING
 from triumvir.runtime.loops import Loop
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
@@ -33,6 +33,7 @@ class Lease:
         """Takes the lease now, and keeps it until the process has drained."""
         await self.renew()
         chassis.add_loop(Loop("lease", self._step, self._settings.instance_renewal), order=RELEASE - 1)
+        chassis.on_drain("withdraw offers", self.withdraw, order=TAKING)
         chassis.on_drain("release lease", self.release, order=RELEASE)
 
     async def renew(self) -> None:
@@ -49,6 +50,11 @@ class Lease:
                 slots=self._slots,
                 lease_seconds=self._settings.instance_lease / timedelta(seconds=1),
             )
+
+    async def withdraw(self) -> None:
+        """Nothing new is sent here; what is in hand keeps its lease."""
+        async with self._session.connection() as connection:
+            await statement("withdraw_instance").rows(connection, id=self.id)
 
     async def release(self) -> None:
         """A graceful stop: nobody has to wait for the lease to lapse."""

@@ -106,14 +106,43 @@ def request(
     entry = record.step_record(send.step_no)
     if entry is None or record.complete_by is None or record.locked_by is None:
         raise LookupError(f"{record.key}: step {send.step_no} is not being run")
-    generation = entry.undo_generation if send.direction == "undo" else 0
-    common: dict[str, Any] = {
+    body: Message
+    if send.direction == "do":
+        common = _request_members(record, workflow, send, payload, record.complete_by, now, 0)
+        body = StepExecute.model_construct(operation=step.operation, attempts_allowed=calls_allowed, **common)
+    else:
+        generation = entry.undo_generation
+        common = _request_members(record, workflow, send, payload, record.complete_by, now, generation)
+        body = StepCompensate.model_construct(
+            operation=step.undo or "",
+            attempts_allowed=calls_allowed,
+            effect="certain" if entry.effect == "certain" else "unknown",
+            result=None if entry.result is None else JsonText(text=entry.result),
+            **common,
+        )
+    message_id = request_id(record.key, step.name, send.direction, record.attempt)
+    return _internal(
+        agent_queue(step.agent), message_id, body, record.key, record.trace, first=send.retry == 0
+    )
+
+
+def _request_members(
+    record: OrderRecord,
+    workflow: Workflow,
+    send: SendRequest,
+    payload: str,
+    complete_by: datetime,
+    now: datetime,
+    generation: int,
+) -> dict[str, Any]:
+    step = workflow.step(send.step_no).name
+    return {
         "order_no": record.no,
         "client": record.client,
         "order_id": record.order_id,
         "workflow": record.workflow,
         "version": record.version,
-        "step": step.name,
+        "step": step,
         "step_no": send.step_no,
         "payload": JsonText(text=payload),
         "results": {
@@ -121,31 +150,15 @@ def request(
             for done in record.steps
             if done.result is not None and done.step_no != send.step_no
         },
-        "complete_by": record.complete_by,
-        "time_left_ms": max(0, (record.complete_by - now) // _MILLISECOND),
-        "attempts_allowed": calls_allowed,
-        "idempotency_key": idempotency_key(record.key, step.name, send.direction, generation),
+        "complete_by": complete_by,
+        "time_left_ms": max(0, (complete_by - now) // _MILLISECOND),
+        "idempotency_key": idempotency_key(record.key, step, send.direction, generation),
         "generation": generation,
         "lock": record.locked_by,
         "fence": record.fence,
         "attempt": record.attempt,
         "retry": send.retry,
     }
-    body: Message
-    if send.direction == "do":
-        body = StepExecute.model_construct(operation=step.operation, **common)
-    else:
-        result = None if entry.result is None else JsonText(text=entry.result)
-        body = StepCompensate.model_construct(
-            operation=step.undo or "",
-            effect="certain" if entry.effect == "certain" else "unknown",
-            result=result,
-            **common,
-        )
-    message_id = request_id(record.key, step.name, send.direction, record.attempt)
-    return _internal(
-        agent_queue(step.agent), message_id, body, record.key, record.trace, first=send.retry == 0
-    )
 
 
 def status(fact: StatusFact, step: str | None, *, first: bool = True) -> OutMessage:
@@ -228,9 +241,10 @@ def rejected(letter: DeadLetter, order_id: str) -> OutMessage | None:
     )
 
 
-def wake() -> OutMessage:
-    """The hint that there is pending work."""
-    return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}")
+def wake(*, released: bool = False) -> OutMessage:
+    """The hint that there is pending work. ``released``: because agents came back."""
+    headers = {"triumvir-released": "1"} if released else {}
+    return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}", headers)
 
 
 def _internal(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import asyncpg
 
@@ -11,8 +11,14 @@ from triumvir.settings import Settings
 
 CONNECT_SECONDS: Final = 5.0
 
+BusinessConnection: TypeAlias = asyncpg.Connection
+"""What ``ctx.transaction()`` yields: an asyncpg connection inside a transaction."""
 
-async def open_connection(settings: Settings) -> asyncpg.Connection:
+DATABASE_ERRORS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
+"""What a statement raises when it, or its connection, fails."""
+
+
+async def open_connection(settings: Settings) -> BusinessConnection:
     """A connection on which the inbox and public tables are in reach. Raises Transient: nothing has happened yet."""
     timeout = settings.statement_timeout.total_seconds()
     try:

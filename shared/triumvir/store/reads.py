@@ -8,10 +8,8 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-import asyncpg
-
 from triumvir.errors import ConfigurationError
-from triumvir.store.statements import Statement, statement
+from triumvir.store.statements import Connection, Statement, statement
 
 _ID_PREFIX: Final = re.compile(r"[0-9a-f-]{1,36}")
 
@@ -172,7 +170,7 @@ _Row = TypeVar("_Row")
 class Reads:
     """The reads, on one plain connection: see :func:`triumvir.store.operators.connect`."""
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def orders(

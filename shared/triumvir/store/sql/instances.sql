@@ -5,6 +5,10 @@ values (:id::uuid, :service::text, :host::text, :pid::int, :release::text, :oper
         clock_timestamp() + make_interval(secs => :lease_seconds::float8))
 on conflict (id) do update set lease_until = excluded.lease_until;
 
+-- name: withdraw_instance!
+-- A graceful stop begins: nothing new is sent here; what is in hand keeps its lease.
+update instances set operations = '{}', slots = 0 where id = :id::uuid;
+
 -- name: remove_instance!
 -- A graceful stop.
 delete from instances where id = :id::uuid;
