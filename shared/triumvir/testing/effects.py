@@ -1,0 +1,106 @@
+"""Effects outside against the state inside: what happened, how often, and whether it was taken back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from triumvir.contracts.names import Direction
+from triumvir.lifecycle import END, RESTING
+from triumvir.settings import Settings
+from triumvir.store.statements import Row
+from triumvir.testing.evidence import Ledger
+from triumvir.testing.findings import Finding
+from triumvir.testing.snapshot import OrderFacts, Snapshot
+
+_ANY = frozenset({0, 1})
+
+
+def net_effects(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
+    """A2: by key at most one effect; by step the net effect that its record says."""
+    for (order, key), count in Counter((effect.order, effect.key) for effect in ledger.effects).items():
+        if count > 1:
+            yield Finding("A2", order, f"{count} effects under one idempotency key, {key}")
+    net: Counter[tuple[str, str]] = Counter()
+    for effect in ledger.effects:
+        net[effect.order, effect.step] += 1 if effect.direction == "do" else -1
+    for order in {order for order, _ in net} - set(snapshot.orders):
+        yield Finding("A2", order, "effects happened for an order that does not exist")
+    for order, facts in snapshot.orders.items():
+        if facts.state not in END | RESTING:
+            continue
+        for step_no, step in enumerate(facts.workflow.steps, start=1):
+            allowed = _allowed(facts, step_no)
+            if ledger.covers(step.name) and net[order, step.name] not in allowed:
+                wanted = " or ".join(map(str, sorted(allowed)))
+                yield Finding(
+                    "A2",
+                    order,
+                    f"{facts.state}, {step.name}: net effect {net[order, step.name]}, not {wanted}",
+                )
+
+
+def _allowed(facts: OrderFacts, step_no: int) -> frozenset[int]:
+    """The net effects that the record of a step allows."""
+    row = facts.steps.get(step_no)
+    if row is None:
+        return frozenset({0})
+    if row["undo_state"] == "undone":
+        return frozenset({0})
+    if row["undo_state"] == "undo_failed" or row["effect"] == "unknown":
+        return _ANY
+    return frozenset({1 if row["effect"] == "certain" else 0})
+
+
+def compensations(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
+    """A3: a compensated order left nothing that could be undone, and was undone from the last step to the first."""
+    undone: defaultdict[str, list[str]] = defaultdict(list)
+    for effect in ledger.effects:
+        if effect.direction == "undo" and effect.step not in undone[effect.order]:
+            undone[effect.order].append(effect.step)
+    for order, facts in snapshot.orders.items():
+        if facts.state == "compensated":
+            yield from _left_over(facts)
+        once = [name for name in undone[order] if name in _undone_once(facts)]
+        expected = [step.name for step in reversed(facts.workflow.steps) if step.name in once]
+        if once != expected:
+            yield Finding("A3", order, f"undone in the order {', '.join(once)}, not {', '.join(expected)}")
+
+
+def _left_over(facts: OrderFacts) -> Iterator[Finding]:
+    for step_no, row in facts.steps.items():
+        step = facts.workflow.step(step_no)
+        if step.undo is not None and row["effect"] != "none" and row["undo_state"] != "undone":
+            yield Finding("A3", facts.key, f"compensated although {step.name} is {row['undo_state']}")
+
+
+def _undone_once(facts: OrderFacts) -> set[str]:
+    """Steps whose undo was not repeated for a late success, which may come after that of earlier steps."""
+    return {facts.step_name(no) for no, row in facts.steps.items() if row["undo_generation"] == 0}
+
+
+def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iterator[Finding]:
+    """A5: the calls of a step stay within the budget; each was written down before it was made."""
+    budget = settings.calls_per_request * (settings.max_failures + 1)
+    reached = Counter((call.order, call.step, call.direction) for call in ledger.calls) if ledger else None
+    for order, facts in snapshot.orders.items():
+        for (step_no, direction), row in facts.inbox.items():
+            most = budget * (row["generation"] + 1)
+            what = f"{direction} of {facts.step_name(step_no)}"
+            if row["calls"] > most:
+                yield Finding("A5", order, f"{what}: {row['calls']} calls, {most} allowed")
+            made = reached[order, facts.step_name(step_no), direction] if reached is not None else 0
+            if made > row["calls"]:
+                yield Finding("A5", order, f"{what}: {made} calls made, {row['calls']} written down")
+    for order, step, direction in reached or ():
+        if not _is_written(snapshot, order, step, direction):
+            yield Finding("A5", order, f"{direction} of {step} was called without being written down")
+
+
+def _is_written(snapshot: Snapshot, order: str, step: str, direction: Direction) -> bool:
+    facts = snapshot.orders.get(order)
+    row: Row | None = None
+    if facts is not None:
+        named = {s.name: no for no, s in enumerate(facts.workflow.steps, start=1)}
+        row = facts.inbox.get((named.get(step, 0), direction))
+    return row is not None
