@@ -19,6 +19,7 @@ from triumvir.broker import (
     WAKE,
     OutMessage,
     agent_queue,
+    client_of_status_queue,
     dead_queue,
     status_queue,
 )
@@ -33,12 +34,21 @@ from triumvir.contracts.messages import (
     StepCompensate,
     StepExecute,
 )
-from triumvir.contracts.names import alert_id, idempotency_key, order_key, request_id, status_id
+from triumvir.contracts.names import (
+    alert_id,
+    idempotency_key,
+    is_name,
+    order_key,
+    request_id,
+    status_id,
+)
 from triumvir.lifecycle import LogRow, OrderRecord, SendRequest
 from triumvir.telemetry import tracing
 from triumvir.workflow import Workflow
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MOST_BYTES: Final = 255
+"""Of a property of a message that is text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +203,7 @@ def answer(
         order_id=order_id, status=name, sequence=0, at=at, detail=detail, submission=submission
     )
     key = order_key(client, order_id)
-    return _internal(queue, f"{name}/{submission or key}"[:255], body, key, None)
+    return _internal(queue, _short(f"{name}/{submission or key}"), body, _short(key), None)
 
 
 def order_alert(kind: str, fact: StatusFact) -> OutMessage:
@@ -218,18 +228,21 @@ def letter_copy(letter: DeadLetter) -> OutMessage:
         exchange=INTERNAL_EXCHANGE,
         routing_key=dead_queue(letter.queue),
         message_id=str(letter.id),
-        type=letter.type or "",
-        correlation_id=letter.correlation_id or "",
+        type=_short(letter.type or ""),
+        correlation_id=_short(letter.correlation_id or ""),
         body=letter.body,
         headers={"triumvir-reason": letter.reason},
     )
 
 
 def rejected(letter: DeadLetter, order_id: str) -> OutMessage | None:
-    """Tells the sender of a refused submission; None where there is no sender to tell."""
-    if letter.client is None or letter.queue != ORDERS:
+    """Tells the sender of a refused submission; None where there is no sender to tell. A queue that is not the
+    sender's own is never written to, whatever the refused message named.
+    """
+    if letter.client is None or not is_name(letter.client) or letter.queue != ORDERS:
         return None
-    queue = letter.reply_to or status_queue(letter.client)
+    own = letter.reply_to is not None and client_of_status_queue(letter.reply_to) == letter.client
+    queue = letter.reply_to if letter.reply_to is not None and own else status_queue(letter.client)
     return answer(
         queue,
         letter.client,
@@ -245,6 +258,11 @@ def wake(*, released: bool = False) -> OutMessage:
     """The hint that there is pending work. ``released``: because agents came back."""
     headers = {"triumvir-released": "1"} if released else {}
     return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}", headers)
+
+
+def _short(text: str) -> str:
+    """As much as fits into a property of a message: clients name orders in words that are too long, too."""
+    return text.encode()[:_MOST_BYTES].decode(errors="ignore")
 
 
 def _internal(
