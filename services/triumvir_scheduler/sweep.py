@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from triumvir.broker import OutMessage
+from triumvir.errors import TriumvirError
 from triumvir.lifecycle import OrderRecord, SendRequest
 from triumvir.runtime import letters, outgoing, refs
 from triumvir.runtime.definitions import Definitions
@@ -17,7 +18,7 @@ from triumvir.runtime.relay import Relay
 from triumvir.settings import Settings
 from triumvir.store import orders
 from triumvir.store.session import Session
-from triumvir.store.statements import Connection, statement
+from triumvir.store.statements import Connection, Row, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 
@@ -41,12 +42,23 @@ class Sweep:
         lease = self._settings.outbox_lease / timedelta(seconds=1)
         async with self._session.connection() as connection:
             rows = await statement("lease_outbox").rows(connection, most=_MOST_ROWS, lease_seconds=lease)
-            built = [(row["id"], await self._messages(connection, refs.read(row["refs"]))) for row in rows]
+            built = [(row["id"], await self._build(connection, row)) for row in rows]
         for outbox_id, messages in built:
-            log.info(events.OUTBOX_SWEPT, outbox=outbox_id, messages=len(messages))
-            await self._relay.send_or_delete(messages, outbox_id, "outbox.after_sweep_publish")
+            if messages is not None:
+                log.info(events.OUTBOX_SWEPT, outbox=outbox_id, messages=len(messages))
+                await self._relay.send_or_delete(messages, outbox_id, "outbox.after_sweep_publish")
         metrics.OUTBOX_SWEPT.add(len(rows))
         return len(rows) == _MOST_ROWS
+
+    async def _build(self, connection: Connection, row: Row) -> list[OutMessage] | None:
+        """The messages of a row; None if it cannot be read, which must not keep its neighbours back. It stays:
+        another release may know what it says.
+        """
+        try:
+            return await self._messages(connection, refs.read(row["refs"]))
+        except (LookupError, ValueError, TriumvirError):
+            log.exception(events.OUTBOX_KEPT, rows=1, outbox=row["id"])
+            return None
 
     async def _messages(self, connection: Connection, found: Sequence[Ref]) -> list[OutMessage]:
         return [
