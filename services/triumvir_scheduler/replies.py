@@ -10,7 +10,6 @@ from triumvir.contracts.codec import decode
 from triumvir.contracts.messages import StepFailed, StepSucceeded
 from triumvir.errors import ContractError
 from triumvir.lifecycle import Event, Replied
-from triumvir.runtime import letters
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.letters import letter_of, refused
 from triumvir.runtime.outgoing import DeadLetter
@@ -55,16 +54,19 @@ class Replies:
             self._answered()
 
     async def _apply(self, replies: Sequence[Reply]) -> None:
+        outbox_id: int | None = None
         async with self._stage.work("reply") as work:
             found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
             events: dict[int, list[Event]] = {}
             for reply in replies:
                 if reply.no in found:
                     events.setdefault(reply.no, []).append(reply.event)
-            await letters.insert(
-                work.connection, [_orphan(reply) for reply in replies if reply.no not in found]
-            )
+            orphans = [_orphan(reply) for reply in replies if reply.no not in found]
+            if orphans:
+                outbox_id = await self._undeliverable.insert(work.connection, orphans)
             await self._stage.apply(work, events, continuing=True)
+        if outbox_id is not None:
+            await self._undeliverable.tell(orphans, outbox_id)
 
     async def _set_aside(self, reply: Reply, error: Exception) -> None:
         letter = letter_of(reply.delivery, "refused_by_store", f"{type(error).__name__}: {error}")
