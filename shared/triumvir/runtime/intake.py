@@ -29,7 +29,8 @@ class Intake:
 
     If ``handle`` raises, nothing is settled and the same deliveries are handled again after a pause. A
     delivery that came back carries a mark in the database while it is handled: one that ends the process
-    time and again is put into quarantine unhandled, and its neighbours go on.
+    time and again is put into quarantine unhandled, and its neighbours go on. The mark is made once, however
+    often the database fails under the handler: an outage makes no message poison.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class Intake:
         self._limit = limit
         self._after_ack = after_ack
         self._in_hand: list[Delivery] = []
+        self._marked: Delivery | None = None
+        self._marks = 0
 
     async def step(self) -> bool:
         """Handles what is there. Waits up to a second for it, so that idling counts as progress."""
@@ -81,11 +84,13 @@ class Intake:
 
     async def _handle_alone(self, delivery: Delivery) -> None:
         key = {"queue": delivery.queue, "hash": delivery_hash(delivery)}
-        async with self._session.connection() as connection:
-            marks = await statement("mark_delivery").value(connection, **key)
-        if marks >= MOST_MARKS:
+        if self._marked is not delivery:
+            async with self._session.connection() as connection:
+                self._marks = await statement("mark_delivery").value(connection, **key)
+            self._marked = delivery
+        if self._marks >= MOST_MARKS:
             log.error(events.MESSAGE_QUARANTINED, queue=delivery.queue, message_id=delivery.message_id)
-            detail = f"came back {marks} times without being settled"
+            detail = f"came back {self._marks} times without being settled"
             await self._quarantine(letter_of(delivery, "quarantined", detail))
         else:
             await self._handle([delivery])
