@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from triumvir.agent.calling import Failure, Outcome, Success
 from triumvir.contracts.messages import RefusalReason, StepCompensate, StepRequest
 from triumvir.contracts.names import Direction
 from triumvir.runtime.crash import crash_point
+from triumvir.store.faults import Fault, fault
 from triumvir.store.session import Session
 from triumvir.store.statements import Row, statement
 from triumvir.telemetry import events
@@ -83,6 +84,7 @@ class Inbox:
         self._finishes = finishes
         self._counts = counts
         self._owner = owner
+        self._calling: set[tuple[Key, int]] = set()
 
     async def begin(self, requests: Sequence[StepRequest]) -> list[Begun]:
         """Takes the rows of these requests, or says why not. One row is asked for once; a repetition in the same
@@ -90,17 +92,31 @@ class Inbox:
         """
         first = {key_of(request): request for request in reversed(requests)}
         columns = _columns(list(first.values()))
-        async with self._begins.transaction() as connection:
-            rows = await statement("begin_requests").rows(connection, owner=self._owner, **columns)
+        async with self._begins.connection() as connection:  # one statement is its own transaction
+            crash_point("agent.begin.before_commit")
+            rows = await statement("begin_requests").rows(
+                connection, owner=self._owner, idle=self._idle(first.values()), **columns
+            )
+            crash_point("agent.begin.after_commit")
             taken = {_row_key(row): Taken(row["calls"], row["seconds_left"]) for row in rows}
             left = [request for key, request in first.items() if key not in taken]
             answers: dict[Key, Begun] = {**taken, **await self._look_up(connection, left)}
-            crash_point("agent.begin.before_commit")
-        crash_point("agent.begin.after_commit")
+        self._calling.update((key, first[key].fence) for key in taken)
         return [
             answers[key_of(request)] if first[key_of(request)] is request else UnderWay()
             for request in requests
         ]
+
+    def _idle(self, requests: Iterable[StepRequest]) -> list[bool]:
+        """Whether this process is not calling for them: a row it took in a commit whose answer was lost is its
+        own, and nobody else will call.
+        """
+        ordered = sorted(requests, key=key_of)
+        return [(key_of(request), request.fence) not in self._calling for request in ordered]
+
+    def leave(self, request: StepRequest) -> None:
+        """This process has stopped calling for a request it took."""
+        self._calling.discard((key_of(request), request.fence))
 
     async def _look_up(self, connection: Any, requests: Sequence[StepRequest]) -> dict[Key, Begun]:
         if not requests:
@@ -120,15 +136,25 @@ class Inbox:
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - an outcome is never dropped: the database comes back
+                if fault(error) is Fault.DATA:
+                    return await self._finish_storable(finishes, error)
                 log.warning(
                     events.INBOX_UNREACHABLE, finishes=len(finishes), error=str(error) or type(error).__name__
                 )
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE, pause * 2)
 
+    async def _finish_storable(self, finishes: Sequence[Finish], error: Exception) -> list[bool]:
+        """One outcome that Postgres refuses must not keep the others; its own is told as a failure."""
+        if len(finishes) > 1:
+            return [(await self.finish([finish]))[0] for finish in finishes]
+        problem = Failure("permanent", "unknown", f"the outcome cannot be stored: {type(error).__name__}")
+        return await self.finish([replace(finishes[0], outcome=problem)])
+
     async def _finish(self, finishes: Sequence[Finish]) -> list[bool]:
         ordered = sorted(finishes, key=lambda finish: finish.key)
-        async with self._finishes.transaction() as connection:
+        async with self._finishes.connection() as connection:  # one statement is its own transaction
+            crash_point("agent.finish.before_commit")
             rows = await statement("finish_requests").rows(
                 connection,
                 nos=[finish.key[0] for finish in ordered],
@@ -138,7 +164,6 @@ class Inbox:
                 states=[_state(finish.outcome) for finish in ordered],
                 replies=[_written(finish.outcome) for finish in ordered],
             )
-            crash_point("agent.finish.before_commit")
         crash_point("agent.finish.after_commit")
         landed = {(*_row_key(row), row["fence"]) for row in rows}
         return [(*finish.key, finish.fence) in landed for finish in finishes]

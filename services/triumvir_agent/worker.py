@@ -103,7 +103,10 @@ class Worker:
             case Known(outcome, calls):
                 return replies.reply(request, outcome, calls, trace)
             case Taken():
-                return await self._run(request, begun, trace)
+                try:
+                    return await self._run(request, begun, trace)
+                finally:
+                    self._desk.inbox.leave(request)
 
     async def _run(self, request: StepRequest, taken: Taken, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))

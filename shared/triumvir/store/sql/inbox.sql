@@ -4,8 +4,8 @@
 with request as (
     select * from unnest(
         :nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :generations::int[],
-        :complete_by::timestamptz[]
-    ) as r(no, step_no, direction, fence, generation, complete_by)
+        :complete_by::timestamptz[], :idle::boolean[]
+    ) as r(no, step_no, direction, fence, generation, complete_by, idle)
 ), closed as (
     insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
     select r.no, r.step_no, 'do', 0, 'fenced', 9223372036854775807
@@ -31,7 +31,10 @@ where excluded.fence > i.refuse_upto
        or (i.state = 'running' and i.fence < excluded.fence)
        or (i.state = 'running' and i.fence = excluded.fence and i.owner <> excluded.owner
            and not exists (select from instances p
-                           where p.id = i.owner and p.lease_until > clock_timestamp())))
+                           where p.id = i.owner and p.lease_until > clock_timestamp()))
+       or (i.state = 'running' and i.fence = excluded.fence and i.owner = excluded.owner
+           and (select r.idle from request r where r.no = i.no and r.step_no = i.step_no
+                   and r.direction = i.direction)))
 returning no, step_no, direction, fence, calls,
           extract(epoch from complete_by - clock_timestamp())::float8 as seconds_left;
 
@@ -53,11 +56,12 @@ returning calls;
 
 -- name: finish_requests
 -- running -> succeeded | failed, guarded by the fence. A row that is not returned belongs to another attempt.
+-- The same outcome again lands too: the answer to the first commit may have been lost.
 update inbox i set state = u.state, reply = u.reply, owner = null
 from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :states::text[],
             :replies::text[]) as u(no, step_no, direction, fence, state, reply)
 where i.no = u.no and i.step_no = u.step_no and i.direction = u.direction
-  and i.fence = u.fence and i.state = 'running'
+  and i.fence = u.fence and (i.state = 'running' or (i.state = u.state and i.reply = u.reply))
 returning i.no, i.step_no, i.direction, i.fence;
 
 -- name: finish_in_transaction
