@@ -8,7 +8,6 @@ from functools import partial
 from uuid import UUID
 
 from triumvir.agent import Agent
-from triumvir.agent.calling import CallPolicy
 from triumvir.broker import agent_queue, agent_topology, core_topology
 from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import open_broker
@@ -21,7 +20,7 @@ from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_agent.inbox import Inbox
-from triumvir_agent.taking import Taking
+from triumvir_agent.taking import Taking, open_threads
 from triumvir_agent.targets import load
 from triumvir_agent.transactions import Connections
 from triumvir_agent.worker import Worker, open_desk
@@ -29,8 +28,7 @@ from triumvir_agent.worker import Worker, open_desk
 
 async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     """Store, broker, inbox, a consumer for each agent."""
-    settings, instance = chassis.settings, UUID(chassis.instance)
-    quorum = settings.quorum_queues
+    settings, instance, quorum = chassis.settings, UUID(chassis.instance), chassis.settings.quorum_queues
     topology = sum((agent_topology(name, quorum=quorum) for name in agents), core_topology(quorum=quorum))
     store = await chassis.enter(Store(settings, chassis.name))
     broker = await chassis.enter(open_broker(chassis, topology))
@@ -38,8 +36,8 @@ async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     relay = Relay(broker.publisher, store.session("outbox"))
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
     connections = Connections(settings)
-    policy = CallPolicy(settings.call_backoff, settings.max_payload_bytes)
-    desk = open_desk(inbox, broker.publisher, connections, undeliverable, policy, settings.batch_limit)
+    desk = open_desk(inbox, broker.publisher, connections, undeliverable, settings)
+    open_threads(settings.slots * len(agents))
     offers = [offer for agent in agents.values() for offer in agent.offers]
     await Lease(chassis, store.session("lease"), operations=offers, slots=settings.slots).start(chassis)
     for name, agent in agents.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from triumvir.broker import Consumer, Delivery
 from triumvir.errors import Draining
@@ -12,6 +13,14 @@ from triumvir.telemetry.logs import get_logger
 from triumvir_agent.worker import FIRST_PAUSE, LONGEST_PAUSE, Worker
 
 log = get_logger(__name__)
+
+
+def open_threads(count: int) -> None:
+    """A thread for every slot: by default there are a few for each core, and plain functions that wait for a
+    remote service would spend their time left in the queue for one.
+    """
+    threads = ThreadPoolExecutor(count, thread_name_prefix="operation")
+    asyncio.get_running_loop().set_default_executor(threads)
 
 
 class Taking:

@@ -19,6 +19,7 @@ from triumvir.runtime.crash import crash_point
 from triumvir.runtime.gather import Gatherer
 from triumvir.runtime.letters import refused
 from triumvir.runtime.undeliverable import Undeliverable
+from triumvir.settings import Settings
 from triumvir.telemetry import events, metrics, tracing
 from triumvir.telemetry.logs import get_logger
 from triumvir_agent import replies
@@ -48,10 +49,10 @@ def open_desk(
     publisher: Publisher,
     connections: Connections,
     undeliverable: Undeliverable,
-    policy: CallPolicy,
-    limit: int,
+    settings: Settings,
 ) -> Desk:
     """Begins, finishes and replies are gathered: one commit, one publish for what is there, without waiting."""
+    limit = settings.batch_limit
 
     async def publish(messages: Sequence[OutMessage]) -> list[Published]:
         return await publisher.publish(messages)
@@ -63,7 +64,7 @@ def open_desk(
         Gatherer(publish, limit, "replies"),
         connections,
         undeliverable,
-        policy,
+        CallPolicy(settings.call_backoff, settings.max_payload_bytes, settings.max_json_depth),
     )
 
 

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from triumvir.agent.authoring import Operation
 from triumvir.agent.context import Context
+from triumvir.contracts.json_text import parse_value
 from triumvir.contracts.messages import StepCompensate, StepRequest
-from triumvir.errors import OperationError, Permanent, Transient
+from triumvir.errors import ContractError, OperationError, Permanent, Transient
 from triumvir.runtime.crash import crash_point
 
 _LONGEST_WAIT: Final = timedelta(seconds=30)
@@ -45,10 +46,11 @@ Outcome = Success | Failure
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Bounds of the calls made for one request. ``most_bytes``: the largest result."""
+    """Bounds of the calls made for one request. ``most_bytes``: the largest result, ``most_depth`` its nesting."""
 
     backoff: timedelta
     most_bytes: int
+    most_depth: int = 64
 
 
 class Fenced(OperationError):
@@ -124,29 +126,50 @@ async def _call_once(operation: Operation[Any], ctx: Context, arguments: list[An
             if operation.is_async:
                 returned = await operation.function(ctx, *arguments)
             else:
-                returned = await asyncio.to_thread(operation.function, ctx, *arguments)
+                returned = await asyncio.to_thread(_in_thread, operation.function, ctx, *arguments)
     except OperationError:
         raise
     except TimeoutError as error:
         raise Transient(str(error) or "no answer within the time left") from error
     except Exception as error:
         raise Transient(f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if _is_ours(error):
+            raise
+        raise Transient(f"{type(error).__name__}: {error}") from error
     crash_point("agent.call.after")
     return returned
 
 
-def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str:
+def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A future cannot carry StopIteration: whoever waits for it would wait for ever."""
     try:
-        text = operation.result.dump_json(operation.result.validate_python(returned)).decode()
-    except (ValueError, TypeError) as error:
-        problem = f"the result of {operation.full_name} cannot be kept: {_short(error)}"
-        raise Permanent(problem, effect="unknown") from error
-    if len(text) > policy.most_bytes:
-        problem = (
-            f"the result of {operation.full_name} has {len(text)} bytes, {policy.most_bytes} are allowed"
-        )
-        raise Permanent(problem, effect="unknown")
-    return text
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError("StopIteration") from error
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether this process is being stopped. An operation that raises SystemExit, or a cancellation of its own
+    making, has failed like any other; it does not end the process, nor the other requests in it.
+    """
+    if isinstance(error, GeneratorExit):
+        return True
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str:
+    """The result as it is kept: under the rules of every text that crosses the wire."""
+    where = f"the result of {operation.full_name}"
+    try:
+        text = operation.result.dump_json(operation.result.validate_python(returned))
+        if len(text) <= policy.most_bytes:
+            return parse_value(text.decode(), max_depth=policy.most_depth).text
+    except (ValueError, TypeError, RecursionError, ContractError) as error:
+        raise Permanent(f"{where} cannot be kept: {_short(error)}", effect="unknown") from error
+    problem = f"{where} has {len(text)} bytes, {policy.most_bytes} are allowed; return a reference to it"
+    raise Permanent(problem, effect="unknown")
 
 
 def _wait_before_next(error: Exception, time_left: timedelta) -> bool | timedelta:

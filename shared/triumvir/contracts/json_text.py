@@ -96,6 +96,14 @@ def parse_object(text: str, *, max_depth: int) -> dict[str, JsonText]:
     return members
 
 
+def parse_value(text: str, *, max_depth: int) -> JsonText:
+    """Any JSON value, under the rules of :func:`parse_object`."""
+    members = parse_object(f'{{"value":{text}}}', max_depth=max_depth + 1)
+    if list(members) != ["value"]:
+        raise ContractError("invalid", "value", "more than one JSON value", "give one")
+    return members["value"]
+
+
 def _members(decoder: json.JSONDecoder, text: str) -> dict[str, JsonText]:
     at = _skip_blanks(text, 0)
     if text[at : at + 1] != "{":
