@@ -87,25 +87,32 @@ class Inbox:
         self._calling: set[tuple[Key, int]] = set()
 
     async def begin(self, requests: Sequence[StepRequest]) -> list[Begun]:
-        """Takes the rows of these requests, or says why not. One row is asked for once; a repetition in the same
-        batch is under way.
+        """Takes the rows of these requests, or says why not. One row is asked for once, by the newest attempt; any
+        other request for it in the same batch is under way.
         """
-        first = {key_of(request): request for request in reversed(requests)}
-        columns = _columns(list(first.values()))
+        newest = _newest(requests)
+        answers: dict[Key, Begun] = {}
+        for part in _rounds(list(newest.values())):
+            answers |= await self._begin(part)
+        return [
+            answers[key_of(request)] if newest[key_of(request)] is request else UnderWay()
+            for request in requests
+        ]
+
+    async def _begin(self, requests: Sequence[StepRequest]) -> dict[Key, Begun]:
+        """Of distinct rows."""
+        columns, fences = _columns(requests), {key_of(request): request.fence for request in requests}
         async with self._begins.connection() as connection:  # one statement is its own transaction
             crash_point("agent.begin.before_commit")
             rows = await statement("begin_requests").rows(
-                connection, owner=self._owner, idle=self._idle(first.values()), **columns
+                connection, owner=self._owner, idle=self._idle(requests), **columns
             )
             crash_point("agent.begin.after_commit")
             taken = {_row_key(row): Taken(row["calls"], row["seconds_left"]) for row in rows}
-            left = [request for key, request in first.items() if key not in taken]
+            left = [request for request in requests if key_of(request) not in taken]
             answers: dict[Key, Begun] = {**taken, **await self._look_up(connection, left)}
-        self._calling.update((key, first[key].fence) for key in taken)
-        return [
-            answers[key_of(request)] if first[key_of(request)] is request else UnderWay()
-            for request in requests
-        ]
+        self._calling.update((key, fences[key]) for key in taken)
+        return answers
 
     def _idle(self, requests: Iterable[StepRequest]) -> list[bool]:
         """Whether this process is not calling for them: a row it took in a commit whose answer was lost is its
@@ -185,6 +192,28 @@ class Inbox:
         async with self._counts.transaction() as connection:
             row = await statement("lock_inbox").row(connection, no=no, step_no=step_no, direction=direction)
         return row is not None and row["state"] == "succeeded" and row["fence"] == request.fence
+
+
+def _newest(requests: Sequence[StepRequest]) -> dict[Key, StepRequest]:
+    """One request for each row: that of the newest attempt, the first to arrive of its repetitions."""
+    newest: dict[Key, StepRequest] = {}
+    for request in requests:
+        known = newest.setdefault(key_of(request), request)
+        if request.fence > known.fence:
+            newest[key_of(request)] = request
+    return newest
+
+
+def _rounds(requests: Sequence[StepRequest]) -> list[list[StepRequest]]:
+    """All at once; but a step's forward request before its undo, since the undo writes the forward row as well
+    and no statement may write a row twice.
+    """
+    undos = [request for request in requests if direction_of(request) == "undo"]
+    forward = [request for request in requests if direction_of(request) == "do"]
+    steps = {key_of(request)[:2] for request in forward}
+    if not any(key_of(request)[:2] in steps for request in undos):
+        return [list(requests)]
+    return [forward, undos]
 
 
 def _answer(request: StepRequest, row: Row) -> Begun:
