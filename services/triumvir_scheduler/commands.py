@@ -45,7 +45,7 @@ async def mark_taken(connection: Connection, asked: Asked) -> None:
 
 def _event(data: str | None) -> Event:
     members = orjson.loads(data) if data else {}
-    return CancelRequested(members.get("reason"))
+    return CancelRequested(members.get("reason"), members.get("by") or "the client")
 
 
 class Commands:

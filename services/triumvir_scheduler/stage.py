@@ -13,7 +13,7 @@ from triumvir.lifecycle import Broken, Event, OrderRecord
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.decisions import Applied, Decider, report
-from triumvir.runtime.relay import Relay
+from triumvir.runtime.relay import Relay, Ride
 from triumvir.store import orders
 from triumvir.store.faults import Fault, fault
 from triumvir.store.session import Store
@@ -50,9 +50,13 @@ _CRASH_POINTS: Final[Mapping[Point, tuple[CrashPoint, CrashPoint, CrashPoint]]] 
 class Work:
     """One transaction in the making."""
 
-    connection: Connection
+    ride: Ride
     reservation: Reservation
     applied: list[Applied] = field(default_factory=list)
+
+    @property
+    def connection(self) -> Connection:
+        return self.ride.connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,8 @@ class Stage:
         """A transaction; what was applied in it is counted and published once it is committed."""
         before, after, published = _CRASH_POINTS[point]
         began = time.monotonic()
-        async with self._relay.transaction(self._session) as connection:
-            work = Work(connection, self.windows.reserve())
+        async with self._relay.transaction(self._session) as ride:
+            work = Work(ride, self.windows.reserve())
             yield work
             crash_point(before)
         crash_point(after)
@@ -103,7 +107,8 @@ class Stage:
             return None
         metrics.BATCH_SIZE.record(len(events), self.name)
         reason = work.reservation.reason_to_continue if continuing else work.reservation.reason_to_hold
-        applied = await self._decider.apply(work.connection, events, reason)
+        confirmed = work.ride.take()
+        applied = await self._decider.apply(work.connection, events, reason, confirmed=confirmed)
         work.applied.append(applied)
         return applied
 

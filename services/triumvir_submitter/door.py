@@ -87,7 +87,8 @@ class Door:
 
     async def _take(self, items: Sequence[Item]) -> None:
         accepted = Accepted()
-        async with self._relay.transaction(self._session) as connection:
+        async with self._relay.transaction(self._session) as ride:
+            connection = ride.connection
             await self._catalogue.read(connection)
             found = self._sort(items)
             if found.submissions:

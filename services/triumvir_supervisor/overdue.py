@@ -59,7 +59,8 @@ class Overdue:
         sets them aside).
         """
         applied: Applied | None = None
-        async with self._relay.transaction(self._session) as connection:
+        async with self._relay.transaction(self._session) as ride:
+            connection = ride.connection
             locked = await statement("lock_expired").rows(
                 connection,
                 nos=[row["no"] for row in page],

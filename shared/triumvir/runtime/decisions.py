@@ -35,7 +35,8 @@ from triumvir.runtime.payloads import Payloads
 from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
 from triumvir.settings import Settings
 from triumvir.store import orders
-from triumvir.store.statements import Connection, statement
+from triumvir.store.orders import Riders
+from triumvir.store.statements import Connection
 from triumvir.telemetry import events as log_events
 from triumvir.telemetry import metrics
 from triumvir.telemetry.logs import get_logger
@@ -92,28 +93,53 @@ class Decider:
         events: Mapping[int, Sequence[Event]],
         hold_reason: HoldReason = NO_HOLDS,
         *,
-        count: bool = True,
+        confirmed: Sequence[int] = (),
     ) -> Applied:
         """Applies each order's events in order of arrival, in the caller's transaction and under its locks.
 
         Each round takes one event of every order, so that each arrow of the lifecycle is written by itself.
+        ``confirmed``: outbox rows that are deleted in the same write.
         """
-        applied = Applied()
         now, records = await orders.read(connection, list(events))
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
-        refs: list[Ref] = []
-        for place in range(max(map(len, events.values()))):
-            before = {no: records[no] for no in events if place < len(events[no]) and no in records}
-            decisions = {
-                no: self._decide(record, events[no][place], now, hold_reason) for no, record in before.items()
-            }
-            await orders.write(connection, before, decisions, who=self._who, instance=self._instance)
-            for no, decision in decisions.items():
-                records[no] = decision.record
-                applied.decisions.append((before[no], decision))
-                refs.extend(_refs(decision))
-        await self._settle(connection, applied, refs, now, count=count)
+        rounds = self._rounds(records, events, now, hold_reason)
+        applied = Applied(decisions=[pair for each in rounds for pair in each])
+        applied.messages = await self._messages(connection, applied, now)
+        for place, pairs in enumerate(rounds, start=1):
+            before = {record.no: record for record, _ in pairs}
+            decisions = {decision.record.no: decision for _, decision in pairs}
+            riders = self._riders(applied, confirmed) if place == len(rounds) else Riders()
+            applied.outbox_id = await orders.write(
+                connection, before, decisions, riders, who=self._who, instance=self._instance
+            )
         return applied
+
+    def _rounds(
+        self,
+        records: Mapping[int, OrderRecord],
+        events: Mapping[int, Sequence[Event]],
+        now: datetime,
+        hold_reason: HoldReason,
+    ) -> list[list[tuple[OrderRecord, Decision]]]:
+        present = dict(records)
+        rounds = []
+        for place in range(max(map(len, events.values()))):
+            pairs = []
+            for no, record in present.items():
+                if place < len(events[no]):
+                    pairs.append((record, self._decide(record, events[no][place], now, hold_reason)))
+            present.update((decision.record.no, decision.record) for _, decision in pairs)
+            rounds.append(pairs)
+        return rounds
+
+    def _riders(self, applied: Applied, confirmed: Sequence[int]) -> Riders:
+        refs = [ref for _, decision in applied.decisions for ref in _refs(decision)]
+        return Riders(
+            refs=write(refs) if refs else None,
+            lease_seconds=self._settings.outbox_lease / timedelta(seconds=1),
+            opened=sum(_opened(before, decision) for before, decision in applied.decisions),
+            confirmed=confirmed,
+        )
 
     def _decide(self, record: OrderRecord, event: Event, now: datetime, hold_reason: HoldReason) -> Decision:
         moment = Moment(now, uuid4(), random.random(), hold_reason)
@@ -126,22 +152,13 @@ class Decider:
             problem = f"deciding on {cause} failed: {type(error).__name__}: {error}".replace("\x00", "\\0")
             return set_aside(record, problem, moment, self._policy)
 
-    async def _settle(
-        self, connection: Connection, applied: Applied, refs: list[Ref], now: datetime, *, count: bool
-    ) -> None:
-        ended = sum(_opened(before, decision) for before, decision in applied.decisions)
-        if ended and count:
-            await statement("count_admission").rows(connection, instance=self._instance, delta=ended)
-        if not refs:
-            return
-        asking = [record for record, _ in applied.sent_requests]
-        payloads = await self._payloads.of(connection, asking)
-        for _, decision in applied.decisions:
-            for send in decision.sends:
-                applied.messages.append(self._message(decision, send, payloads, now))
-        applied.outbox_id = await statement("add_to_outbox").value(
-            connection, lease_seconds=self._settings.outbox_lease / timedelta(seconds=1), refs=write(refs)
-        )
+    async def _messages(self, connection: Connection, applied: Applied, now: datetime) -> list[OutMessage]:
+        payloads = await self._payloads.of(connection, [record for record, _ in applied.sent_requests])
+        return [
+            self._message(decision, send, payloads, now)
+            for _, decision in applied.decisions
+            for send in decision.sends
+        ]
 
     def _message(
         self, decision: Decision, send: Send, payloads: Mapping[int, str], now: datetime

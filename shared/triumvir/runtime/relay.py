@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from triumvir.broker import Outcome, OutMessage, Publisher
@@ -24,11 +23,17 @@ MOST_IN_FLIGHT: Final = 32
 log = get_logger(__name__)
 
 
-@dataclass(slots=True)
-class Deletions:
-    """Outbox rows that ride in a commit. Given back if it fails."""
+class Ride:
+    """A transaction, and the confirmed outbox rows that are to be deleted in it."""
 
-    ids: list[int]
+    def __init__(self, connection: Connection, confirmed: Sequence[int]) -> None:
+        self.connection = connection
+        self._confirmed = confirmed
+
+    def take(self) -> Sequence[int]:
+        """The rows, for whoever deletes them in this transaction; nobody else will."""
+        taken, self._confirmed = self._confirmed, ()
+        return taken
 
 
 class Relay:
@@ -66,28 +71,26 @@ class Relay:
             self._flush_soon()
 
     @asynccontextmanager
-    async def transaction(self, session: Session) -> AsyncIterator[Connection]:
-        """A transaction of ``session`` in which the deletion of confirmed outbox rows rides."""
-        riding = Deletions([])
+    async def transaction(self, session: Session) -> AsyncIterator[Ride]:
+        """A transaction of ``session`` in which the deletion of confirmed outbox rows rides: the caller takes
+        their ids into a statement of its own, or they are deleted before the commit.
+        """
+        ids, self._confirmed = self._confirmed, []
         try:
             async with session.transaction() as connection:
-                riding = await self._delete_confirmed(connection)
-                yield connection
+                ride = Ride(connection, ids)
+                if ids:
+                    crash_point("outbox.before_delete")
+                yield ride
+                if left := ride.take():
+                    await statement("delete_from_outbox").rows(connection, ids=left)
         except BaseException:
-            self._give_back(riding)
+            self._give_back(ids)
             raise
 
-    async def _delete_confirmed(self, connection: Connection) -> Deletions:
-        """Deletes, in the caller's transaction, the rows of earlier commits that are fully confirmed."""
-        riding, self._confirmed = Deletions(self._confirmed), []
-        if riding.ids:
-            crash_point("outbox.before_delete")
-            await statement("delete_from_outbox").rows(connection, ids=riding.ids)
-        return riding
-
-    def _give_back(self, riding: Deletions) -> None:
+    def _give_back(self, ids: Sequence[int]) -> None:
         """The commit they rode in did not land, or may not have: delete them with the next one."""
-        self._confirmed.extend(riding.ids)
+        self._confirmed.extend(ids)
         self._flush_soon()
 
     async def drain(self) -> None:
@@ -126,16 +129,16 @@ class Relay:
             task.add_done_callback(self._flushes.discard)
 
     async def _flush(self) -> None:
-        riding, self._confirmed = Deletions(self._confirmed), []
-        if not riding.ids:
+        ids, self._confirmed = self._confirmed, []
+        if not ids:
             return
         crash_point("outbox.before_delete")
         try:
             async with self._session.connection() as connection:
-                await statement("delete_from_outbox").rows(connection, ids=riding.ids)
+                await statement("delete_from_outbox").rows(connection, ids=ids)
         except Exception as error:  # noqa: BLE001 - nothing is lost: the rows are deleted later, or sent again
-            self._confirmed.extend(riding.ids)
-            log.warning(events.OUTBOX_KEPT, rows=len(riding.ids), error=str(error) or type(error).__name__)
+            self._confirmed.extend(ids)
+            log.warning(events.OUTBOX_KEPT, rows=len(ids), error=str(error) or type(error).__name__)
 
 
 def is_done(message: OutMessage, outcome: Outcome) -> bool:

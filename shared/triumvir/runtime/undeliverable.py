@@ -24,8 +24,8 @@ class Undeliverable:
 
     async def keep(self, kept: Sequence[DeadLetter]) -> None:
         """Commits them, then sends what belongs to them."""
-        async with self._relay.transaction(self._session) as connection:
-            outbox_id = await self.insert(connection, kept)
+        async with self._relay.transaction(self._session) as ride:
+            outbox_id = await self.insert(ride.connection, kept)
         await self.tell(kept, outbox_id)
 
     async def quarantine(self, letter: DeadLetter) -> None:

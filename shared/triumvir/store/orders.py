@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -19,10 +20,23 @@ _ORDER_FIELDS: Final = (
     "failure_count", "unbegun_count", "sequence", "history", "progress", "told_retrying", "told_held",
     "status_queue", "trace", "ended_at",
 )  # fmt: skip
-_STEP_FIELDS: Final = (
-    "step_no", "attempt", "state", "calls", "effect", "result", "error", "undo_state", "undo_tries",
-    "undo_generation", "undo_error",
-)  # fmt: skip
+_ORDER_COLUMNS: Final = {
+    "nos": "no", "states": "state", "locked_by": "locked_by", "fences": "fence", "attempts": "attempt",
+    "steps": "step", "sent_at": "sent_at", "complete_by": "complete_by", "wake_at": "wake_at",
+    "retries": "retries", "not_before": "not_before", "held_by": "held_by",
+    "cancel_requested": "cancel_requested", "failure_counts": "failure_count",
+    "unbegun_counts": "unbegun_count", "sequences": "sequence", "histories": "history",
+    "told_retrying": "told_retrying", "told_held": "told_held", "ended_at": "ended_at",
+}  # fmt: skip
+_STEP_COLUMNS: Final = {
+    "step_nos": "step_no", "step_attempts": "attempt", "step_states": "state", "calls": "calls",
+    "effects": "effect", "results": "result", "errors": "error", "undo_states": "undo_state",
+    "undo_tries": "undo_tries", "undo_generations": "undo_generation", "undo_errors": "undo_error",
+}  # fmt: skip
+_LOG_COLUMNS: Final = {
+    "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",
+    "log_steps": "step_no", "statuses": "status", "log_sequences": "sequence",
+}  # fmt: skip
 
 
 async def lock(connection: Connection, nos: Iterable[int]) -> list[int]:
@@ -55,89 +69,77 @@ async def payloads(connection: Connection, records: Iterable[OrderRecord]) -> di
     return {wanted[row["client"], row["order_id"]]: row["payload"] for row in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class Riders:
+    """What else is written with the last decisions of a transaction: the outbox row of everything it has to
+    publish, the change in open orders, and the deletion of outbox rows that are fully confirmed.
+    """
+
+    refs: str | None = None
+    lease_seconds: float = 0.0
+    opened: int = 0
+    confirmed: Sequence[int] = ()
+
+
 async def write(
     connection: Connection,
     before: Mapping[int, OrderRecord],
     decisions: Mapping[int, Decision],
+    riders: Riders,
     *,
     who: str,
     instance: UUID,
-) -> None:
-    """Writes one decision per order: the record, the steps it changed, its history.
+) -> int | None:
+    """Writes one decision per order: the record, the steps it changed, its history. Returns the outbox row's id.
 
     Raises StoreError if a row was not as it was read: that cannot be while its lock is held.
     """
     changed = {no: decision for no, decision in decisions.items() if decision.changed}
-    if not changed:
-        return
     records = [decision.record for decision in changed.values()]
-    written = await statement("write_orders").rows(
-        connection, touched_by=instance, **_order_columns(records, before)
+    row = await statement("write_decisions").row(
+        connection,
+        who=who,
+        touched_by=instance,
+        refs=riders.refs,
+        lease_seconds=riders.lease_seconds,
+        opened=riders.opened,
+        confirmed=list(riders.confirmed),
+        **_order_columns(records, before),
+        **_step_columns(records, before),
+        **_log_columns(changed),
     )
-    if len(written) != len(records):
-        missing = {record.no for record in records} - {row["no"] for row in written}
-        raise StoreError(f"orders {sorted(missing)} moved under their lock")
-    await _write_steps(connection, before, records)
-    await _append_log(connection, changed, who)
+    if row is None or row["moved"] != len(records):
+        raise StoreError(f"of orders {sorted(changed)} some moved under their lock")
+    outbox_id: int | None = row["outbox_id"]
+    return outbox_id
 
 
 def _order_columns(records: Sequence[OrderRecord], before: Mapping[int, OrderRecord]) -> dict[str, Any]:
-    column = {name: [getattr(record, name) for record in records] for name in _ORDER_FIELDS}
-    return {
-        "nos": column["no"],
-        "history_before": [before[record.no].history for record in records],
-        "states": column["state"],
-        "locked_by": column["locked_by"],
-        "fences": column["fence"],
-        "attempts": column["attempt"],
-        "steps": column["step"],
-        "sent_at": column["sent_at"],
-        "complete_by": column["complete_by"],
-        "wake_at": column["wake_at"],
-        "retries": column["retries"],
-        "not_before": column["not_before"],
-        "held_by": column["held_by"],
-        "cancel_requested": column["cancel_requested"],
-        "failure_counts": column["failure_count"],
-        "unbegun_counts": column["unbegun_count"],
-        "sequences": column["sequence"],
-        "histories": column["history"],
-        "told_retrying": column["told_retrying"],
-        "told_held": column["told_held"],
-        "ended_at": column["ended_at"],
+    columns: dict[str, Any] = {
+        parameter: [getattr(record, name) for record in records] for parameter, name in _ORDER_COLUMNS.items()
     }
+    columns["history_before"] = [before[record.no].history for record in records]
+    return columns
 
 
-async def _write_steps(
-    connection: Connection, before: Mapping[int, OrderRecord], records: Sequence[OrderRecord]
-) -> None:
+def _step_columns(records: Sequence[OrderRecord], before: Mapping[int, OrderRecord]) -> dict[str, Any]:
     rows = [
-        (record.no, *(getattr(step, name) for name in _STEP_FIELDS))
+        (record.no, step)
         for record in records
         for step in record.steps
         if step not in before[record.no].steps
     ]
-    if not rows:
-        return
-    columns = zip(*rows, strict=True)
-    names = statement("write_steps").parameters
-    await statement("write_steps").rows(
-        connection, **{name: list(values) for name, values in zip(names, columns, strict=True)}
-    )
+    columns: dict[str, Any] = {
+        parameter: [getattr(step, name) for _, step in rows] for parameter, name in _STEP_COLUMNS.items()
+    }
+    columns["step_orders"] = [no for no, _ in rows]
+    return columns
 
 
-async def _append_log(connection: Connection, decisions: Mapping[int, Decision], who: str) -> None:
+def _log_columns(decisions: Mapping[int, Decision]) -> dict[str, Any]:
     entries = [(no, row) for no, decision in decisions.items() for row in decision.log]
-    await statement("append_transitions").rows(
-        connection,
-        who=who,
-        nos=[no for no, _ in entries],
-        ns=[row.n for _, row in entries],
-        ats=[row.at for _, row in entries],
-        from_states=[row.before for _, row in entries],
-        to_states=[row.after for _, row in entries],
-        whys=[row.why for _, row in entries],
-        step_nos=[row.step_no for _, row in entries],
-        statuses=[row.status for _, row in entries],
-        sequences=[row.sequence for _, row in entries],
-    )
+    columns: dict[str, Any] = {
+        parameter: [getattr(row, name) for _, row in entries] for parameter, name in _LOG_COLUMNS.items()
+    }
+    columns["log_orders"] = [no for no, _ in entries]
+    return columns

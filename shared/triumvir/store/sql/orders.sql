@@ -23,43 +23,62 @@ select d.client, d.order_id, d.payload
 from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
 join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
--- name: write_orders
--- Every arrow of the lifecycle. Guarded by the history number that was read: a row that moved since is left alone.
-update orders o set
-    state = u.state, locked_by = u.locked_by, fence = u.fence, attempt = u.attempt, step = u.step,
-    sent_at = u.sent_at, complete_by = u.complete_by, wake_at = u.wake_at, retries = u.retries,
-    not_before = u.not_before, held_by = u.held_by, cancel_requested = u.cancel_requested,
-    failure_count = u.failure_count, unbegun_count = u.unbegun_count, sequence = u.sequence,
-    history = u.history, told_retrying = u.told_retrying, told_held = u.told_held, ended_at = u.ended_at,
-    touched_by = :touched_by::uuid
-from unnest(
-    :nos::bigint[], :history_before::int[], :states::text[], :locked_by::uuid[], :fences::bigint[],
-    :attempts::int[], :steps::smallint[], :sent_at::timestamptz[], :complete_by::timestamptz[],
-    :wake_at::timestamptz[], :retries::int[], :not_before::timestamptz[], :held_by::text[],
-    :cancel_requested::boolean[], :failure_counts::int[], :unbegun_counts::int[], :sequences::int[],
-    :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[]
-) as u(no, history_before, state, locked_by, fence, attempt, step, sent_at, complete_by, wake_at, retries,
-       not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history, told_retrying,
-       told_held, ended_at)
-where o.no = u.no and o.history = u.history_before
-returning o.no;
-
--- name: write_steps!
--- The step records and compensation entries that the arrows of this batch changed.
-insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
-                        undo_generation, undo_error)
-select * from unnest(
-    :nos::bigint[], :step_nos::smallint[], :attempts::int[], :states::text[], :calls::int[], :effects::text[],
-    :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[], :undo_generations::int[],
-    :undo_errors::text[])
-on conflict (no, step_no) do update set
-    attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
-    result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
-    undo_tries = excluded.undo_tries, undo_generation = excluded.undo_generation,
-    undo_error = excluded.undo_error;
+-- name: write_decisions
+-- Every arrow of the lifecycle, its steps, its history, its outbox row: the one write of a batch. Orders are
+-- guarded by the history number that was read: a row that moved since is left alone, and missing in the count.
+with moved as (
+    update orders o set
+        state = u.state, locked_by = u.locked_by, fence = u.fence, attempt = u.attempt, step = u.step,
+        sent_at = u.sent_at, complete_by = u.complete_by, wake_at = u.wake_at, retries = u.retries,
+        not_before = u.not_before, held_by = u.held_by, cancel_requested = u.cancel_requested,
+        failure_count = u.failure_count, unbegun_count = u.unbegun_count, sequence = u.sequence,
+        history = u.history, told_retrying = u.told_retrying, told_held = u.told_held, ended_at = u.ended_at,
+        touched_by = :touched_by::uuid
+    from unnest(
+        :nos::bigint[], :history_before::int[], :states::text[], :locked_by::uuid[], :fences::bigint[],
+        :attempts::int[], :steps::smallint[], :sent_at::timestamptz[], :complete_by::timestamptz[],
+        :wake_at::timestamptz[], :retries::int[], :not_before::timestamptz[], :held_by::text[],
+        :cancel_requested::boolean[], :failure_counts::int[], :unbegun_counts::int[], :sequences::int[],
+        :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[]
+    ) as u(no, history_before, state, locked_by, fence, attempt, step, sent_at, complete_by, wake_at, retries,
+           not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history,
+           told_retrying, told_held, ended_at)
+    where o.no = u.no and o.history = u.history_before
+    returning o.no
+), stepped as (
+    insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
+                            undo_generation, undo_error)
+    select * from unnest(
+        :step_orders::bigint[], :step_nos::smallint[], :step_attempts::int[], :step_states::text[], :calls::int[],
+        :effects::text[], :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[],
+        :undo_generations::int[], :undo_errors::text[])
+    on conflict (no, step_no) do update set
+        attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
+        result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
+        undo_tries = excluded.undo_tries, undo_generation = excluded.undo_generation,
+        undo_error = excluded.undo_error
+), logged as (
+    insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
+    select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence
+    from unnest(:log_orders::bigint[], :ns::int[], :ats::timestamptz[], :from_states::text[], :to_states::text[],
+                :whys::text[], :log_steps::smallint[], :statuses::text[], :log_sequences::int[]
+    ) as u(no, n, at, from_state, to_state, why, step_no, status, sequence)
+), counted as (
+    insert into admission as a (scope, instance, open)
+    select 'orders', :touched_by::uuid, :opened::bigint where :opened::bigint <> 0
+    on conflict (scope, instance) do update set open = a.open + excluded.open
+), confirmed as (
+    delete from outbox where id = any(:confirmed::bigint[])
+), sent as (
+    insert into outbox (lease, refs)
+    select clock_timestamp() + make_interval(secs => :lease_seconds::float8), :refs::text
+    where :refs::text is not null
+    returning id
+)
+select (select count(*) from moved) as moved, (select id from sent) as outbox_id;
 
 -- name: append_transitions!
--- The history rows of this batch.
+-- History rows of orders that are just being created.
 insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
 select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence
 from unnest(
