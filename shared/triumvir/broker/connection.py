@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar, cast
 
 import aio_pika
 import aiormq
@@ -19,6 +19,7 @@ from aiormq.channel import Channel
 from yarl import URL
 
 from triumvir.broker.foreign import tolerate_foreign_properties
+from triumvir.broker.outlet import Outlet
 from triumvir.errors import BrokerError
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
@@ -28,9 +29,12 @@ HEARTBEAT: Final = 10
 FIRST_RECONNECT: Final = 0.5
 LONGEST_RECONNECT: Final = 10.0
 
+_CLEAN_UP: Final = 1.0
+
 CHANNEL_ERRORS: Final = (aiormq.AMQPError, OSError, RuntimeError, TimeoutError, asyncio.CancelledError)
 """What using a channel raises when it, or its connection, is closed or closes meanwhile."""
 
+_T = TypeVar("_T")
 _log = get_logger("triumvir.broker")
 
 
@@ -100,20 +104,15 @@ class Connection:
             raise BrokerError(f"{self.name}: RabbitMQ was away or blocked for {timeout:g} s") from None
 
     async def channel(self, *, confirms: bool, timeout: float) -> Channel:
-        """A new plain channel, after waiting for the connection. Raises BrokerError after ``timeout`` seconds."""
-        await self.ready(timeout)
-        transport = self._robust.transport
-        if transport is None:
-            raise BrokerError(f"{self.name}: the connection is closed")
+        """A new plain channel, once connected. Raises BrokerError after ``timeout`` seconds, or if it is refused."""
         try:
             async with asyncio.timeout(timeout):
-                opened = await transport.connection.channel(
-                    publisher_confirms=confirms, on_return_raises=confirms, timeout=timeout
-                )
-                return cast(Channel, opened)
-        except CHANNEL_ERRORS as error:
-            raise_if_cancelled(error)
-            raise BrokerError(f"{self.name}: no channel could be opened: {plain(error)}") from None
+                while (channel := await _open_channel(await self._ready(), confirms, timeout)) is None:
+                    pass
+        except TimeoutError:
+            raise BrokerError(f"{self.name}: no channel could be opened in {timeout:g} s") from None
+        Outlet.attach(channel)
+        return channel
 
     async def close(self, timeout: float = 5.0) -> None:
         """Close it, waiting ``timeout`` seconds for the broker. Unacknowledged deliveries return to their queues."""
@@ -126,17 +125,16 @@ class Connection:
             raise_if_cancelled(error)
             _log.warning(events.BROKER_CLOSE_INCOMPLETE, connection=self.name, problem=plain(error))
 
-    async def _ready(self) -> None:
+    async def _ready(self) -> AbstractConnection:
         while True:
             if self._closing:
                 raise BrokerError(f"{self.name}: the connection is closed")
             await self._robust.connected.wait()
             transport = self._robust.transport
-            if transport is not None and not transport.connection.is_closed:
-                if await _unblocked(transport.connection):
-                    return
-            else:
-                await asyncio.sleep(0.01)
+            if transport is None or transport.connection.is_closed:
+                await asyncio.sleep(0.01)  # lost, and about to be known as lost
+            elif await _done_before_close(transport.connection, transport.connection.ready()):
+                return transport.connection
 
     def _lost(self, _: object, error: BaseException | None) -> None:
         if not self._closing:
@@ -194,16 +192,41 @@ def raise_if_cancelled(error: BaseException) -> None:
         raise error
 
 
-async def _unblocked(connection: AbstractConnection) -> bool:
-    """Wait until the broker takes publishes from ``connection``; False if it was closed meanwhile."""
-    closing = connection.closing
-    ready = asyncio.ensure_future(connection.ready())
+async def _open_channel(connection: AbstractConnection, confirms: bool, timeout: float) -> Channel | None:
+    """A channel of ``connection``; None if that was lost meanwhile. Raises BrokerError if it is refused."""
+    opening = connection.channel(publisher_confirms=confirms, on_return_raises=confirms, timeout=timeout)
     try:
-        await asyncio.wait((ready, closing), return_when=asyncio.FIRST_COMPLETED)
-        return ready.done() and not connection.is_closed
+        opened = await _done_before_close(connection, opening)
+    except CHANNEL_ERRORS as error:
+        raise_if_cancelled(error)
+        if connection.is_closed:
+            return None
+        raise BrokerError(f"no channel could be opened: {plain(error)}") from None
+    return cast(Channel, opened.result()) if opened else None
+
+
+async def _done_before_close(
+    connection: AbstractConnection, work: Coroutine[Any, Any, _T]
+) -> asyncio.Task[_T] | None:
+    """Wait for ``work``, but not beyond the end of ``connection``, which some calls of aiormq do not notice."""
+    closing = connection.closing
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
+    try:
+        await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
+        return task if task.done() and not connection.is_closed else None
     finally:
-        ready.cancel()
         closing.cancel()
+        if not task.done():
+            task.cancel()
+            # its clean-up may wait for the writer of a dead connection
+            task.get_loop().call_later(_CLEAN_UP, task.cancel)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Its error is known to have been looked at, also when nobody waits any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _abandon(robust: _Reconnecting) -> None:
@@ -240,6 +263,11 @@ def _why_not(error: BaseException, address: URL, timeout: float) -> str:
         error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError
     ):
         return f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password"
+    if isinstance(error, aiormq.exceptions.InvalidFrameError) and "Connection.OpenOk" in str(error):
+        return (
+            f"RabbitMQ at {where} does not let user {address.user!r} into vhost {vhost!r}: "
+            "no such vhost, no permission, or a limit is reached"
+        )
     if isinstance(error, aiormq.exceptions.ConnectionClosed):
         return f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"
     if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):

@@ -166,6 +166,10 @@ class Consumer:
             metrics.DELIVERIES.add(again, self.queue, "true")
         metrics.DELIVERIES.add(len(deliveries) - again, self.queue, "false")
 
+    async def readers(self) -> int:
+        """How many consumers the queue has, this one included. Raises BrokerError if it cannot be asked."""
+        return (await self._look())[1]
+
     async def _keep(self) -> None:
         failures = 0
         while True:

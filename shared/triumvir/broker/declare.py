@@ -14,7 +14,7 @@ from triumvir.broker.topology import Binding, ExchangeSpec, QueueSpec, Topology
 from triumvir.errors import BrokerError, TopologyMismatch
 
 _DIFFERENCE: Final = re.compile(
-    r"inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: (received .*)", re.DOTALL
+    r"inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: received (.*)", re.DOTALL
 )
 
 Declaration = Callable[[Channel], Awaitable[object]]
@@ -90,5 +90,11 @@ def _difference(what: str, reply: str) -> str:
     if found is None:
         return f"{what}: {reply}"
     argument, kind, name, values = found.groups()
-    needed, _, current = values.removeprefix("received ").partition(" but current is ")
-    return f"{kind} {name!r} exists with another {argument}: needed {needed}, found {current or 'none'}"
+    needed, _, current = values.partition(" but current is ")
+    return f"{kind} {name!r} exists with another {argument}: needed {_value(needed)}, found {_value(current)}"
+
+
+def _value(text: str) -> str:
+    """RabbitMQ writes ``received 'x'``, ``'x'``, ``the value 'x' of type 'byte'`` or ``none``."""
+    quoted = re.search(r"'[^']*'", text)
+    return quoted[0] if quoted else "none"

@@ -11,6 +11,8 @@ from triumvir.telemetry.logs import get_logger
 MAX_BODY: Final = 16 * 1024 * 1024 - 64 * 1024
 """Bytes. RabbitMQ 4 takes 16 MiB by default; the margin is for what others count as well."""
 _MAX_SHORT: Final = 255
+_MAX_HEADER_NAME: Final = 128
+"""Bytes. pamqp cuts longer ones."""
 _MAX_HEADERS: Final = 64 * 1024
 """Bytes. Properties must fit into one frame (128 KiB by default), else the broker closes the connection."""
 
@@ -44,8 +46,8 @@ def _too_long(message: OutMessage) -> str | None:
             return f"{name} of {_size(value)} bytes; at most {_MAX_SHORT} can be sent"
     total = 0
     for key, value in message.headers.items():
-        if _size(key) > _MAX_SHORT:
-            return f"header name of {_size(key)} bytes; at most {_MAX_SHORT} can be sent"
+        if _size(key) > _MAX_HEADER_NAME:
+            return f"header name of {_size(key)} bytes; at most {_MAX_HEADER_NAME} can be sent"
         total += _size(key) + _size(value)
     return f"headers of {total} bytes; at most {_MAX_HEADERS} can be sent" if total > _MAX_HEADERS else None
 

@@ -1,0 +1,107 @@
+"""A TCP proxy before the broker, to break the network on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+
+class Proxy:
+    """Passes bytes both ways until told otherwise. ``url`` is the broker's, by way of this proxy."""
+
+    def __init__(self, url: str) -> None:
+        self._target = urlsplit(url)
+        self._server: asyncio.Server | None = None
+        self._pipes: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._passing = asyncio.Event()
+        self._passing.set()
+        self._swallowed: bytes | None = None
+        self.swallowed = 0
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        port = self._server.sockets[0].getsockname()[1]
+        account = f"{self._target.username}:{self._target.password}"
+        return self._target._replace(netloc=f"{account}@127.0.0.1:{port}").geturl()
+
+    def cut(self) -> None:
+        """Reset every connection. New ones are accepted."""
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    def blackhole(self) -> None:
+        """Take every byte and pass none on; connections stay open, new ones get no answer."""
+        self._passing.clear()
+
+    def heal(self) -> None:
+        """Pass bytes again, those held back included."""
+        self._passing.set()
+
+    def swallow(self, class_and_method: tuple[int, int]) -> None:
+        """Keep frames of this AMQP method from the client; ``swallowed`` counts them."""
+        self._swallowed = struct.pack(">HH", *class_and_method)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+        for pipe in tuple(self._pipes):
+            pipe.cancel()
+        await asyncio.gather(*self._pipes, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        for pump, source, sink in ((self._pipe, reader, back), (self._pipe_frames, there, writer)):
+            self._writers.add(sink)
+            pipe = asyncio.get_running_loop().create_task(pump(source, sink))
+            self._pipes.add(pipe)
+            pipe.add_done_callback(self._pipes.discard)
+
+    async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65_536):
+                await self._pass_on(data, sink)
+        except ConnectionError:
+            pass  # cut, by us or by one of the two ends
+        finally:
+            self._writers.discard(sink)
+            sink.close()
+
+    async def _pipe_frames(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await source.readexactly(7)
+                frame = head + await source.readexactly(int.from_bytes(head[3:], "big") + 1)
+                if self._swallowed is not None and head[0] == 1 and frame[7:11] == self._swallowed:
+                    self.swallowed += 1
+                else:
+                    await self._pass_on(frame, sink)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # cut, by us or by one of the two ends
+        finally:
+            self._writers.discard(sink)
+            sink.close()
+
+    async def _pass_on(self, data: bytes, sink: asyncio.StreamWriter) -> None:
+        await self._passing.wait()
+        sink.write(data)
+        await sink.drain()
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[Proxy]:
+    """A running proxy before the broker at ``url``."""
+    proxy = Proxy(url)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()
