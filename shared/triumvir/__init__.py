@@ -7,13 +7,24 @@ Every other exception is in :mod:`triumvir.errors`.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from triumvir.agent import Agent, Context
     from triumvir.client import Client, Order, Submission
     from triumvir.contracts.messages import Status
-    from triumvir.errors import OrderError, Permanent, Transient, TriumvirError
+    from triumvir.errors import (
+        OrderCancelled,
+        OrderCompensated,
+        OrderCompensationFailed,
+        OrderError,
+        OrderHalted,
+        OrderRejected,
+        Permanent,
+        Transient,
+        TriumvirError,
+    )
     from triumvir.workflow import Step, Workflow
 
 __all__ = [
@@ -21,7 +32,12 @@ __all__ = [
     "Client",
     "Context",
     "Order",
+    "OrderCancelled",
+    "OrderCompensated",
+    "OrderCompensationFailed",
     "OrderError",
+    "OrderHalted",
+    "OrderRejected",
     "Permanent",
     "Status",
     "Step",
@@ -29,13 +45,26 @@ __all__ = [
     "Transient",
     "TriumvirError",
     "Workflow",
+    "__version__",
 ]
+
+__version__ = version("triumvir")
 
 _HOMES = {
     "triumvir.agent": ("Agent", "Context"),
     "triumvir.client": ("Client", "Order", "Submission"),
     "triumvir.contracts.messages": ("Status",),
-    "triumvir.errors": ("OrderError", "Permanent", "Transient", "TriumvirError"),
+    "triumvir.errors": (
+        "OrderCancelled",
+        "OrderCompensated",
+        "OrderCompensationFailed",
+        "OrderError",
+        "OrderHalted",
+        "OrderRejected",
+        "Permanent",
+        "Transient",
+        "TriumvirError",
+    ),
     "triumvir.workflow": ("Step", "Workflow"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -32,6 +32,9 @@ class Settings(BaseSettings):
     management_url: str = Field(
         "http://guest:guest@localhost:15672", description="RabbitMQ management API; used to add clients"
     )
+    client_url: str | None = Field(
+        None, description="RabbitMQ as a client, for submit and watch; broker_url when unset"
+    )
     database_url: str = Field("postgresql://localhost/triumvir", description="the Postgres state repository")
     database_schema: str = Field(
         "triumvir", pattern=r"^[a-z_][a-z0-9_]{0,40}$", description="the schema that holds every table"

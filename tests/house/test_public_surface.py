@@ -8,13 +8,14 @@ import sys
 import triumvir
 
 NAMES = [
-    "Agent", "Client", "Context", "Order", "OrderError", "Permanent", "Status", "Step", "Submission",
-    "Transient", "TriumvirError", "Workflow",
+    "Agent", "Client", "Context", "Order", "OrderCancelled", "OrderCompensated", "OrderCompensationFailed",
+    "OrderError", "OrderHalted", "OrderRejected", "Permanent", "Status", "Step", "Submission", "Transient",
+    "TriumvirError", "Workflow",
 ]  # fmt: skip
 
 
 def test_the_public_surface_is_these_names_and_no_others() -> None:
-    assert triumvir.__all__ == NAMES
+    assert triumvir.__all__ == [*NAMES, "__version__"]
     assert all(getattr(triumvir, name).__name__ == name for name in NAMES)
 
 

@@ -1,1 +1,5 @@
+"""The command line: ``triumvir --help``."""
 
+from triumvir.cli.app import main
+
+__all__ = ["main"]

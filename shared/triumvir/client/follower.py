@@ -11,6 +11,7 @@ from triumvir.broker import Connection, Consumer, Delivery, connect
 from triumvir.contracts import codec
 from triumvir.contracts.messages import Status
 from triumvir.errors import BrokerError, ContractError
+from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
 PREFETCH: Final = 400
@@ -55,6 +56,7 @@ class Follower:
         except BrokerError as error:
             await self._connection.close()
             raise BrokerError(f"{error}; a client and its queue are made by: triumvir clients add") from None
+        await self._warn_of_others(self._consumer)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._receive(self._consumer)),
@@ -86,6 +88,16 @@ class Follower:
             await asyncio.sleep(WATCH_SECONDS)
             await consumer.ensure_subscribed()
 
+    async def _warn_of_others(self, consumer: Consumer) -> None:
+        """The broker serves one reader at a time: the statuses of another process' orders go to whoever is served."""
+        if await consumer.readers() > 1:
+            _log.warning(
+                events.STATUS_QUEUE_SHARED,
+                queue=self._queue,
+                problem="another process reads it, and may get the statuses that this one waits for",
+                fix="triumvir clients add NAME --instance, then Client(url, instance=...)",
+            )
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self._on_end(
@@ -99,7 +111,5 @@ def _status_in(delivery: Delivery) -> Status | None:
         message = codec.decode(delivery.type, delivery.body)
         if isinstance(message, Status):
             return message
-    _log.warning(
-        "a message in the status queue is no status", message_id=delivery.message_id, type=delivery.type
-    )
+    _log.warning(events.STATUS_UNREADABLE, message_id=delivery.message_id, type=delivery.type)
     return None

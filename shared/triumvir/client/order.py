@@ -12,6 +12,7 @@ from triumvir.client.sequence import Sequence
 from triumvir.contracts.messages import Status
 from triumvir.contracts.names import is_command_id, order_key
 from triumvir.errors import BrokerError
+from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
 ASK_AGAIN: Final = 5.0
@@ -174,7 +175,7 @@ class Order:
         try:
             await self._line.query(self.order_id, number)
         except BrokerError as error:
-            _log.warning("order could not be asked for", order=self.key, problem=str(error))
+            _log.warning(events.QUESTION_UNSENT, order=self.key, problem=str(error))
             self._sequence.ask_at(now + ASK_AGAIN)
 
     def _receive_refusal(self, status: Status) -> None:

@@ -36,8 +36,8 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             retry_due(draft)
         case Expired(begun, calls):
             expired(draft, begun=begun, calls=calls)
-        case CancelRequested(reason):
-            cancel(draft, reason)
+        case CancelRequested(reason, by):
+            cancel(draft, reason, by)
         case Broken(problem):
             broken(draft, problem)
         case _:

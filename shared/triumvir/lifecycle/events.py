@@ -34,9 +34,10 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The client wants the order stopped, or undone."""
+    """The client, or an operator (``by`` then names them), wants the order stopped, or undone."""
 
     reason: str | None = None
+    by: str = "the client"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> No
         step = replace(step, state="failed", effect=effect, calls=max(step.calls, calls), error=error)
         draft.set_step(step)
     if draft.record.cancel_requested:
-        cancel_now(draft, "cancelled by the client")
+        cancel_now(draft, "cancelled, as was asked for")
     elif not begun:
         _reopen_unbegun(draft, f"no agent began {name}")
     elif draft.record.failure_count < draft.policy.max_failures:
@@ -105,7 +105,7 @@ def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
 def give_up(draft: Draft, why: str) -> None:
     """A step failed for good: what ``on_error`` of the workflow says, or a cancel that waited for this."""
     if draft.record.cancel_requested:
-        cancel_now(draft, f"{why}; cancelled by the client")
+        cancel_now(draft, f"{why}; cancelled, as was asked for")
         return
     if draft.workflow.on_error == "compensate":
         begin_compensation(draft, why)
@@ -143,10 +143,10 @@ def compensation_failed(draft: Draft, why: str) -> None:
     draft.alert("compensation-failed")
 
 
-def cancel(draft: Draft, reason: str | None) -> None:
-    """The client's cancel: at once if nothing is under way, else at the reply or the deadline."""
+def cancel(draft: Draft, reason: str | None, by: str) -> None:
+    """A cancel: at once if nothing is under way, else at the reply or the deadline."""
     record = draft.record
-    why = f"cancelled by the client{f': {reason}' if reason else ''}"
+    why = f"cancelled by {by}{f': {reason}' if reason else ''}"
     step = record.step_record(record.step or 0)
     answered = record.state == "processing" and step is not None and step.state != "running"
     if answered or record.state in ("pending", "error"):

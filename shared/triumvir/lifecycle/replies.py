@@ -62,7 +62,7 @@ def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
         unbegun_count=0,
     )
     if draft.record.cancel_requested:
-        begin_compensation(draft, "cancelled by the client")
+        begin_compensation(draft, "cancelled, as was asked for")
     else:
         run_next_step(draft)
 
@@ -80,7 +80,7 @@ def _refused(draft: Draft, reply: StepFailed) -> None:
         operation = step.operation if reply.direction == "do" else step.undo
         _settle_unbegun(draft, reply)
         if draft.record.cancel_requested:
-            cancel_now(draft, "cancelled by the client")
+            cancel_now(draft, "cancelled, as was asked for")
             return
         hold(draft, f"operation:{step.agent}/{operation}")
     elif reply.reason == "no_time":

@@ -43,7 +43,7 @@ def letter_of(delivery: Delivery, reason: str, detail: str, *, client: str | Non
 
 def refused(delivery: Delivery, error: ContractError, *, client: str | None = None) -> DeadLetter:
     """The dead letter of a message that the contract refuses."""
-    return letter_of(delivery, error.reason, str(error), client=client)
+    return letter_of(delivery, error.reason, f"{error.field}: {error.problem}; {error.fix}", client=client)
 
 
 def delivery_hash(delivery: Delivery) -> bytes:

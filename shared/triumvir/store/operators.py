@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.parse
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +28,11 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
     try:
         connection = await _open(settings)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ValueError) as error:
-        raise StoreError(f"Postgres cannot be reached: {str(error) or type(error).__name__}") from None
+        place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
+        problem = str(error) or type(error).__name__
+        raise StoreError(
+            f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)"
+        ) from None
     try:
         await check_schema(connection, settings.database_schema)
         yield connection

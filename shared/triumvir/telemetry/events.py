@@ -55,6 +55,11 @@ ALERT_RAISED: Final = "alert_raised"
 OUTBOX_SWEPT: Final = "outbox_swept"
 OUTBOX_KEPT: Final = "outbox_kept"
 
+# clients
+STATUS_UNREADABLE: Final = "status_unreadable"
+STATUS_QUEUE_SHARED: Final = "status_queue_shared"
+QUESTION_UNSENT: Final = "question_unsent"
+
 # agents
 OPERATION_FAILED: Final = "operation_failed"
 REQUEST_FAILED: Final = "request_failed"

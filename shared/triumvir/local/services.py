@@ -1,0 +1,70 @@
+"""The services as child processes on this machine, for ``triumvir dev``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from triumvir.errors import ConfigurationError
+from triumvir.local.ports import LOOPBACK
+from triumvir.local.processes import Child, tail
+
+_POLL_SECONDS: Final = 0.05
+
+
+class ServiceProcess:
+    """``triumvir run`` with these arguments, its output in ``folder/<name>.log``; ``settings`` are added to ours."""
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], folder: Path, settings: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._port_file = folder / f"{name}.port"
+        self._port_file.unlink(missing_ok=True)
+        self._child = Child(
+            [sys.executable, "-m", "triumvir.cli", "run", *arguments],
+            env={**os.environ, **settings, "TRIUMVIR_HEALTH_PORT_FILE": str(self._port_file)},
+            output=self.log,
+            cwd=Path.cwd(),
+        )
+
+    async def ready(self, *, within: float = 30.0) -> None:
+        """Return once it says that it is ready. Raises ConfigurationError with the end of its log if it does not."""
+        try:
+            async with asyncio.timeout(within):
+                while not await asyncio.to_thread(self._is_ready):
+                    if self._child.exit_code() is not None:
+                        raise ConfigurationError(f"{self.name} ended at its start:\n{tail(self.log, 5)}")
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            raise ConfigurationError(
+                f"{self.name} is not ready after {within:.0f} s:\n{tail(self.log, 5)}"
+            ) from None
+
+    async def ended(self) -> int:
+        """Return its exit code once it has ended by itself."""
+        while (code := self._child.exit_code()) is None:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(_POLL_SECONDS)
+        return code
+
+    async def stop(self, *, within: float = 25.0) -> None:
+        """Have it finish what is in hand; SIGKILL after ``within`` seconds."""
+        await asyncio.to_thread(self._child.end, signal.SIGTERM, within=within)
+
+    def _is_ready(self) -> bool:
+        if not self._port_file.exists():
+            return False
+        url = f"http://{LOOPBACK}:{self._port_file.read_text().strip()}/readyz"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
