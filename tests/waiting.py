@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 _POLL_SECONDS = 0.02
@@ -25,6 +25,14 @@ async def eventually(
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {within} s; last seen: {answer!r}")
         await asyncio.sleep(_POLL_SECONDS)
+
+
+async def eventually_true(
+    look: Callable[[], Awaitable[bool]], *, within: float = 15.0, what: str = "the condition"
+) -> None:
+    """The same for a condition that has to be awaited itself."""
+    awaited: Callable[[], Any] = look
+    await eventually(awaited, within=within, what=what)
 
 
 def eventually_blocking(look: Callable[[], _T], *, within: float = 15.0, what: str = "the condition") -> _T:

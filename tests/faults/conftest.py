@@ -1,0 +1,43 @@
+"""Fixtures of the fault tests: a cluster on private servers, its logs kept when the test fails."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.cluster import Cluster
+from tests.house.source import ROOT
+from triumvir.settings import Settings
+
+LOGS = ROOT / ".run" / "faults"
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture
+def logs(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder for logs and ledgers; kept if the test fails."""
+    folder = LOGS / re.sub(r"[^\w.-]+", "-", request.node.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    yield folder
+    if not request.node.stash.get(_FAILED, False):
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def cluster(private_settings: Settings, logs: Path) -> AsyncIterator[Cluster]:
+    """A cluster of this test's own; the test starts its services."""
+    async with Cluster(private_settings, logs) as cluster:
+        yield cluster

@@ -1,0 +1,115 @@
+"""Orders for the fault tests: a seeded mix of good, slow, flaky, refused and cancelled ones, followed to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triumvir.client import Client, Order, Submission
+from triumvir.contracts.messages import Status
+from triumvir.errors import BrokerError
+
+STEPS = ("reserve", "book", "charge")
+DEDUPING = ("reserve", "charge")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of order; ``ends`` are the states it may end in."""
+
+    name: str
+    weight: int
+    ask: Callable[[random.Random], dict[str, Any]]
+    ends: tuple[str, ...]
+
+
+def _transient(times: int) -> Callable[[random.Random], dict[str, Any]]:
+    return lambda chance: {chance.choice(STEPS): {"fail": "transient", "times": times}}
+
+
+KINDS = (
+    Kind("good", 8, lambda chance: {}, ("processed",)),
+    Kind("refused", 4, lambda chance: {chance.choice(STEPS): {"fail": "permanent"}}, ("compensated",)),
+    Kind("flaky", 2, _transient(1), ("processed",)),
+    Kind("reopened", 2, _transient(3), ("processed",)),
+    Kind("hopeless", 1, _transient(1000), ("compensated",)),
+    Kind("slow", 2, lambda chance: {chance.choice(STEPS): {"slow": 0.8}}, ("processed",)),
+    Kind("unheard", 2, lambda chance: {chance.choice(DEDUPING): {"drop": 1}}, ("processed",)),
+    Kind("cancelled", 2, lambda chance: {}, ("processed", "compensated", "cancelled")),
+)
+"""``slow`` is slower than a retry interval, ``reopened`` fails more often than one request may call."""
+
+
+class Load:
+    """Submits, cancels, and keeps everything the client is told."""
+
+    def __init__(self, client: Client, seed: int) -> None:
+        self._client = client
+        self._chance = random.Random(seed)
+        self._number = 0
+        self._following: set[asyncio.Task[None]] = set()
+        self._collector: asyncio.Task[None] | None = None
+        self.accepted: set[str] = set()
+        self.kinds: dict[str, Kind] = {}
+        self.received: defaultdict[str, list[Status]] = defaultdict(list)
+        """Everything from the client's queue, as it came."""
+        self.followed: defaultdict[str, list[Status]] = defaultdict(list)
+        """What the client library makes of it."""
+
+    async def start(self) -> None:
+        self._collector = asyncio.create_task(self._collect(), name="collector")
+
+    async def stop(self) -> None:
+        for task in (self._collector, *self._following):
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
+
+    async def submit(self, count: int, *kinds: str) -> list[Order]:
+        """Submit so many, of these kinds or of the whole mix; returns once each is confirmed. Cancels some."""
+        chosen = [kind for kind in KINDS if not kinds or kind.name in kinds]
+        mix = self._chance.choices(chosen, [kind.weight for kind in chosen], k=count)
+        if not kinds and count >= len(KINDS):
+            mix[: len(KINDS)] = KINDS
+        submissions = [self._submission(kind) for kind in mix]
+        orders = [order async for order in self._submitted(submissions)]
+        for order, kind in zip(orders, mix, strict=True):
+            self.kinds[order.key] = kind
+            if kind.name == "cancelled":
+                await order.cancel("changed my mind")
+        return orders
+
+    async def submit_one(self, order_id: str, ask: dict[str, Any] | None = None) -> Order:
+        """One order that behaves as ``ask`` says."""
+        (order,) = [o async for o in self._submitted([Submission("trade", {"ask": ask or {}}, order_id)])]
+        return order
+
+    def _submission(self, kind: Kind) -> Submission:
+        self._number += 1
+        payload = {"ask": kind.ask(self._chance), "kind": kind.name}
+        return Submission("trade", payload, f"{kind.name}-{self._number}", progress=self._number % 2 == 0)
+
+    async def _submitted(self, submissions: list[Submission]) -> AsyncIterator[Order]:
+        async for submitted in self._client.submit_many(submissions):
+            if submitted.order is None:
+                raise submitted.error or BrokerError("not sent")
+            self.accepted.add(submitted.order.key)
+            self._follow(submitted.order)
+            yield submitted.order
+
+    def _follow(self, order: Order) -> None:
+        task = asyncio.create_task(self._watch(order), name=f"follow {order.key}")
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def _watch(self, order: Order) -> None:
+        async for status in order.statuses():
+            self.followed[order.key].append(status)
+
+    async def _collect(self) -> None:
+        async for status in self._client.statuses():
+            self.received[f"{self._client.name}/{status.order_id}"].append(status)
