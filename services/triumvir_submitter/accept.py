@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from triumvir.contracts.messages import OrderSubmit
@@ -13,7 +13,6 @@ from triumvir.errors import ContractError
 from triumvir.runtime.letters import refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
 from triumvir.runtime.refs import Ref, StatusRef
-from triumvir.settings import Settings
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import tracing
 from triumvir_submitter.admission import Received, digest
@@ -51,16 +50,18 @@ class Accepted:
 
 
 class Catalogue:
-    """The workflows that can be ordered: names with their versions."""
+    """What can be ordered at present: workflows with their versions, and how many orders are open."""
 
     def __init__(self) -> None:
         self._versions: dict[str, set[int]] = {}
+        self.open_orders = 0
 
     async def read(self, connection: Connection) -> None:
-        """Reads the table again."""
+        """Looks again."""
         versions: dict[str, set[int]] = {}
-        for row in await statement("known_versions").rows(connection):
+        for row in await statement("look_at_the_door").rows(connection):
             versions.setdefault(row["name"], set()).add(row["version"])
+            self.open_orders = row["open_orders"]
         self._versions = versions
 
     def version(self, message: OrderSubmit) -> int:
@@ -90,13 +91,24 @@ def submission(received: Received, message: OrderSubmit, catalogue: Catalogue) -
         return Submission(received, message, catalogue.version(message), digest(message), span.traceparent)
 
 
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Who accepts, and how many orders may be open."""
+
+    instance: UUID
+    who: str
+    most_open: int
+
+
 async def accept(
-    connection: Connection, submissions: Sequence[Submission], settings: Settings, instance: UUID, who: str
+    connection: Connection, submissions: Sequence[Submission], open_orders: int, desk: Desk
 ) -> Accepted:
-    """Accepts submissions of distinct keys, in the caller's transaction."""
+    """Accepts submissions of distinct keys, in the caller's transaction. The cap is soft by one batch of every
+    submitter.
+    """
     ordered = sorted(submissions, key=lambda submission: submission.key)
     keys = _keys(ordered)
-    room = settings.max_open_orders - await statement("open_orders").value(connection)
+    room = desk.most_open - open_orders
     if room > 0:
         await statement("insert_documents").rows(
             connection,
@@ -112,14 +124,12 @@ async def accept(
     other = [s for s in ordered if stored.get(s.key, s.digest) != s.digest]
     same = [s for s in ordered if s not in other]
     accepted.refused += [_conflict(submission) for submission in other]
-    created = await _create(connection, [s for s in same if s.key in stored], room)
+    admitted = [s for s in same if s.key in stored] if room > 0 else []
+    created = await _create(connection, admitted, desk)
     accepted.new = [
         _received(submission, created[submission.key]) for submission in same if submission.key in created
     ]
-    await _write_history(connection, accepted.new, who)
-    if accepted.new:
-        await statement("count_admission").rows(connection, instance=instance, delta=len(accepted.new))
-    await _answer_again(connection, [s for s in same if s.key not in created], accepted, settings)
+    await _answer_again(connection, [s for s in same if s.key not in created], accepted, desk.most_open)
     return accepted
 
 
@@ -131,10 +141,9 @@ def _keys(submissions: Sequence[Submission]) -> dict[str, list[str]]:
 
 
 async def _create(
-    connection: Connection, admitted: Sequence[Submission], room: int
+    connection: Connection, admitted: Sequence[Submission], desk: Desk
 ) -> dict[tuple[str, str], tuple[int, datetime]]:
-    """The cap is soft by one batch of every submitter."""
-    if not admitted or room <= 0:
+    if not admitted:
         return {}
     rows = await statement("insert_orders").rows(
         connection,
@@ -148,6 +157,8 @@ async def _create(
         status_queues=[submission.received.reply_queue for submission in admitted],
         traces=[submission.trace for submission in admitted],
         rank_per_priority=RANK_PER_PRIORITY,
+        instance=desk.instance,
+        who=desk.who,
     )
     return {(row["client"], row["order_id"]): (row["no"], row["received_at"]) for row in rows}
 
@@ -162,26 +173,8 @@ def _received(submission: Submission, created: tuple[int, datetime]) -> StatusFa
     )  # fmt: skip
 
 
-async def _write_history(connection: Connection, facts: Sequence[StatusFact], who: str) -> None:
-    if not facts:
-        return
-    count = len(facts)
-    columns: dict[str, list[Any]] = {
-        "nos": [fact.no for fact in facts],
-        "ns": [1] * count,
-        "ats": [fact.at for fact in facts],
-        "from_states": ["pending"] * count,
-        "to_states": ["pending"] * count,
-        "whys": ["received"] * count,
-        "step_nos": [None] * count,
-        "statuses": ["received"] * count,
-        "sequences": [1] * count,
-    }
-    await statement("append_transitions").rows(connection, who=who, **columns)
-
-
 async def _answer_again(
-    connection: Connection, submissions: Sequence[Submission], accepted: Accepted, settings: Settings
+    connection: Connection, submissions: Sequence[Submission], accepted: Accepted, most_open: int
 ) -> None:
     """The same order again is answered with its present status; one that found no room is refused."""
     if not submissions:
@@ -193,7 +186,7 @@ async def _answer_again(
     for submission in submissions:
         row = present.get(submission.key)
         if row is None:
-            accepted.refused.append(_full(submission, settings.max_open_orders))
+            accepted.refused.append(_full(submission, most_open))
         elif row["digest"] != submission.digest:
             accepted.refused.append(_conflict(submission))
         else:

@@ -20,7 +20,7 @@ from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.letters import letter_of, refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
 from triumvir.runtime.refs import LetterRef, Ref
-from triumvir.runtime.relay import Relay
+from triumvir.runtime.relay import Relay, Ride
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.settings import Settings
 from triumvir.store.session import Session
@@ -28,7 +28,7 @@ from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 from triumvir_submitter import admission
-from triumvir_submitter.accept import Accepted, Catalogue, Submission, accept, submission
+from triumvir_submitter.accept import Accepted, Catalogue, Desk, Submission, accept, submission
 from triumvir_submitter.admission import Received
 
 log = get_logger(__name__)
@@ -65,8 +65,7 @@ class Door:
         self._relay = relay
         self._undeliverable = undeliverable
         self._settings = settings
-        self._instance = instance
-        self._who = f"submitter:{str(instance)[:8]}"
+        self._desk = Desk(instance, f"submitter:{str(instance)[:8]}", settings.max_open_orders)
         self._catalogue = Catalogue()
         self._definitions = Definitions()
 
@@ -93,7 +92,7 @@ class Door:
             found = self._sort(items)
             if found.submissions:
                 accepted = await accept(
-                    connection, found.submissions, self._settings, self._instance, self._who
+                    connection, found.submissions, self._catalogue.open_orders, self._desk
                 )
             refusals = [*found.refused, *accepted.refused]
             await _take_down(connection, found.cancels)
@@ -103,7 +102,7 @@ class Door:
                 *await self._answers(connection, found.queries),
             ]
             await letters.insert(connection, refusals)
-            outbox_id = await self._to_outbox(connection, accepted, refusals)
+            outbox_id = await self._to_outbox(ride, accepted, refusals)
             crash_point("submitter.before_commit")
         crash_point("submitter.after_commit")
         await self._send(accepted, refusals, messages, outbox_id, wake=bool(accepted.new or found.cancels))
@@ -152,15 +151,13 @@ class Door:
         except ContractError as error:
             found.refused.append(refused(received.delivery, error, client=received.client))
 
-    async def _to_outbox(
-        self, connection: Connection, accepted: Accepted, refusals: Sequence[DeadLetter]
-    ) -> int | None:
+    async def _to_outbox(self, ride: Ride, accepted: Accepted, refusals: Sequence[DeadLetter]) -> int | None:
         wanted: list[Ref] = [*accepted.refs, *(LetterRef(letter.id) for letter in refusals)]
         if not wanted:
             return None
         seconds = self._settings.outbox_lease.total_seconds()
         outbox_id: int = await statement("add_to_outbox").value(
-            connection, lease_seconds=seconds, refs=refs.write(wanted)
+            ride.connection, lease_seconds=seconds, refs=refs.write(wanted), confirmed=list(ride.take())
         )
         return outbox_id
 

@@ -39,6 +39,7 @@ class Undeliverable:
             connection,
             lease_seconds=self._lease_seconds,
             refs=refs.write([LetterRef(letter.id) for letter in kept]),
+            confirmed=[],
         )
         return outbox_id
 

@@ -11,18 +11,29 @@ from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
 join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
 -- name: insert_orders
--- (none) -> pending. Returns the ones that are new.
-insert into orders (client, order_id, workflow, version, digest, rank, not_before, progress, status_queue, trace,
-                    sequence, history)
-select u.client, u.order_id, u.workflow, u.version, u.digest,
-       (extract(epoch from clock_timestamp()) * 1000000)::bigint - u.priority * :rank_per_priority::bigint,
-       u.not_before, u.progress, u.status_queue, u.trace, 1, 1
-from unnest(
-    :clients::text[], :order_ids::text[], :workflows::text[], :versions::int[], :digests::bytea[],
-    :priorities::int[], :not_before::timestamptz[], :progress::boolean[], :status_queues::text[], :traces::text[]
-) as u(client, order_id, workflow, version, digest, priority, not_before, progress, status_queue, trace)
-on conflict (client, order_id) do nothing
-returning no, client, order_id, received_at;
+-- (none) -> pending, with the history row and the status of it, and the count of open orders. Returns the new ones.
+with created as (
+    insert into orders (client, order_id, workflow, version, digest, rank, not_before, progress, status_queue,
+                        trace, sequence, history)
+    select u.client, u.order_id, u.workflow, u.version, u.digest,
+           (extract(epoch from clock_timestamp()) * 1000000)::bigint - u.priority * :rank_per_priority::bigint,
+           u.not_before, u.progress, u.status_queue, u.trace, 1, 1
+    from unnest(
+        :clients::text[], :order_ids::text[], :workflows::text[], :versions::int[], :digests::bytea[],
+        :priorities::int[], :not_before::timestamptz[], :progress::boolean[], :status_queues::text[],
+        :traces::text[]
+    ) as u(client, order_id, workflow, version, digest, priority, not_before, progress, status_queue, trace)
+    on conflict (client, order_id) do nothing
+    returning no, client, order_id, received_at
+), logged as (
+    insert into transitions (no, n, at, who, from_state, to_state, why, status, sequence)
+    select no, 1, received_at, :who::text, 'pending', 'pending', 'received', 'received', 1 from created
+), counted as (
+    insert into admission as a (scope, instance, open)
+    select 'orders', :instance::uuid, count(*) from created having count(*) > 0
+    on conflict (scope, instance) do update set open = a.open + excluded.open
+)
+select no, client, order_id, received_at from created;
 
 -- name: last_statuses
 -- The present status of these orders: the newest that was published.
@@ -46,14 +57,11 @@ from orders o join transitions t on t.no = o.no
 where o.client = :client::text and o.order_id = :order_id::text and t.sequence >= :first::int
 order by t.n;
 
--- name: open_orders
--- Admission: the sum of what every process counted.
-select coalesce(sum(open), 0)::bigint from admission where scope = 'orders';
-
--- name: count_admission!
--- This process' own row.
-insert into admission as a (scope, instance, open) values ('orders', :instance::uuid, :delta::bigint)
-on conflict (scope, instance) do update set open = a.open + excluded.open;
+-- name: look_at_the_door
+-- The workflows that can be ordered, and how many orders are open: the sum of what every process counted.
+select name, version,
+       (select coalesce(sum(open), 0)::bigint from admission where scope = 'orders') as open_orders
+from workflows;
 
 -- name: fold_admission!
 -- The rows of processes that are gone, into this process' own.

@@ -76,12 +76,3 @@ with moved as (
     returning id
 )
 select (select count(*) from moved) as moved, (select id from sent) as outbox_id;
-
--- name: append_transitions!
--- History rows of orders that are just being created.
-insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
-select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence
-from unnest(
-    :nos::bigint[], :ns::int[], :ats::timestamptz[], :from_states::text[], :to_states::text[], :whys::text[],
-    :step_nos::smallint[], :statuses::text[], :sequences::int[]
-) as u(no, n, at, from_state, to_state, why, step_no, status, sequence);

@@ -1,5 +1,6 @@
 -- name: add_to_outbox
--- What this commit still has to publish.
+-- What this commit still has to publish; what earlier ones had to is confirmed, and goes.
+with gone as (delete from outbox where id = any(:confirmed::bigint[]))
 insert into outbox (lease, refs)
 values (clock_timestamp() + make_interval(secs => :lease_seconds::float8), :refs::text) returning id;
 

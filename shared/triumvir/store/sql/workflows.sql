@@ -15,8 +15,5 @@ join workflows w on w.name = k.name and w.version = k.version;
 -- The newest version of each workflow.
 select name, max(version) as version from workflows group by name;
 
--- name: known_versions
-select name, version from workflows;
-
 -- name: all_definitions
 select name, version, definition from workflows order by name, version;
