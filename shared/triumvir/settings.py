@@ -102,7 +102,6 @@ class Settings(BaseSettings):
     max_payload_bytes: int = Field(262_144, ge=1024, description="largest order payload")
     max_json_depth: int = Field(64, ge=1, le=500, description="deepest nesting of an order payload")
     max_open_orders: int = Field(100_000, ge=1, description="admission: more open orders are refused")
-    dedupe_days: int = Field(90, ge=1, description="how long an order id is remembered after its end")
 
     crash_at: str | None = Field(None, description="fault tests: die at this crash point, `name` or `name:n`")
     crash_log: str | None = Field(None, description="fault tests: a line is added here before dying")
