@@ -1,0 +1,166 @@
+"""What must hold for every decision, and for every order that came to rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from triumvir.contracts.messages import StepReply, StepSucceeded
+from triumvir.lifecycle import (
+    END,
+    LIVE,
+    RESTING,
+    STATUS_OF_STATE,
+    Decision,
+    Event,
+    Expired,
+    LogRow,
+    OrderRecord,
+    Replied,
+    SendAlert,
+    SendRequest,
+    SendStatus,
+    StepRecord,
+    is_legal,
+)
+from triumvir.workflow import Workflow
+
+_RANK: Final = {"none": 0, "unknown": 1, "certain": 2}
+
+
+def check_decision(before: OrderRecord, decision: Decision, workflow: Workflow) -> None:
+    """One decision: its log, its row, its steps, its lock and what it sends."""
+    after = decision.record
+    _check_log(before, decision)
+    check_row(after)
+    _check_lock(before, after)
+    for step in after.steps:
+        _check_step(before.step_record(step.step_no), step)
+    _check_arrival(before, decision)
+    for send in decision.sends:
+        if isinstance(send, SendRequest):
+            _check_request(after, send, workflow)
+
+
+def _check_log(before: OrderRecord, decision: Decision) -> None:
+    after, log = decision.record, decision.log
+    if not log:
+        assert after == before, "a change without a log row"
+        assert not decision.sends, "a message without a log row"
+        return
+    assert [row.n for row in log] == list(range(before.history + 1, after.history + 1))
+    assert [log[0].before, log[-1].after] == [before.state, after.state]
+    assert all(one.after == two.before for one, two in pairwise(log)), "the log has a gap"
+    arrows = [(row.before, row.after) for row in log if row.before != row.after]
+    assert all(is_legal(*arrow) for arrow in arrows), arrows
+    assert len(arrows) <= 1, f"one decision, one arrow: {arrows}"
+    numbers = [row.sequence for row in log if row.sequence is not None]
+    assert numbers == list(range(before.sequence + 1, after.sequence + 1))
+    assert all((row.status is None) == (row.sequence is None) for row in log)
+    told = [send.history for send in decision.sends if isinstance(send, SendStatus)]
+    assert told == [row.n for row in log if row.status is not None]
+
+
+def check_row(record: OrderRecord) -> None:
+    """What one row can show; the schema refuses the same."""
+    locked = record.locked_by is not None
+    assert locked == (record.complete_by is not None)
+    assert record.state != "processing" or locked
+    assert not locked or (record.state in ("processing", "compensating") and record.held_by is None)
+    assert record.wake_at is None or (locked and record.complete_by and record.wake_at < record.complete_by)
+    assert (record.ended_at is not None) == (record.state in END)
+    assert record.held_by is None or record.state in LIVE
+    assert not (record.state == "pending" and record.cancel_requested), "a cancel that nobody carries out"
+    for step in record.steps:
+        assert step.state != "completed" or (step.effect == "certain" and step.result is not None)
+        assert step.undo_state is None or step.effect != "none"
+        assert step.state != "running" or (record.state == "processing" and record.step == step.step_no)
+
+
+def _check_lock(before: OrderRecord, after: OrderRecord) -> None:
+    assert after.fence >= before.fence
+    if after.locked_by != before.locked_by:
+        assert after.fence > before.fence, "another attempt without a higher fence"
+    if after.locked_by is not None and after.locked_by != before.locked_by:
+        assert after.attempt == before.attempt + 1
+
+
+def _check_step(before: StepRecord | None, after: StepRecord) -> None:
+    if before is None:
+        assert after.state == "running", "a step record comes before its first request"
+        return
+    assert before.state != "completed" or after.state == "completed", "a completed step was run again"
+    assert _RANK[after.effect] >= _RANK[before.effect], "doubt was forgotten"
+    assert after.calls >= before.calls
+    assert after.undo_generation >= before.undo_generation
+    if before.undo_state == "undone" and after.undo_state != "undone":
+        assert after.undo_generation > before.undo_generation, "undone again under a used key"
+
+
+def _check_arrival(before: OrderRecord, decision: Decision) -> None:
+    state = decision.record.state
+    if state == before.state or state in LIVE - {"compensating"}:
+        return
+    arrival = next(row for row in decision.log if row.after == state and row.before != state)
+    assert arrival.status == STATUS_OF_STATE[state], "the client is not told"
+    if state in RESTING:
+        assert SendAlert in map(type, decision.sends), "rests without an alert"
+
+
+def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -> None:
+    assert (send.fence, send.step_no, send.direction) == (record.fence, record.step, record.direction)
+    assert record.locked_by is not None
+    step = record.step_record(send.step_no)
+    assert step is not None
+    if send.direction == "do":
+        assert (record.state, step.state, step.attempt) == ("processing", "running", record.attempt)
+        assert all(one.state == "completed" for one in record.steps if one.step_no < send.step_no)
+        return
+    assert (record.state, step.undo_state) == ("compensating", "undoing")
+    assert step.effect != "none"
+    for later in record.steps:
+        undoable = workflow.step(later.step_no).undo is not None and later.effect != "none"
+        assert later.step_no <= send.step_no or not undoable or later.undo_state == "undone", "out of order"
+
+
+def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: datetime) -> None:
+    """What an event may not do, whatever the order: dead attempts move nothing, the unbegun burns nothing."""
+    if isinstance(event, Replied) and not _is_awaited(before, event.reply, now):
+        moved = replace(after, history=before.history)
+        if isinstance(event.reply, StepSucceeded) and event.reply.direction == "do":
+            assert after.state in (before.state, "compensating")
+            assert after.failure_count in (before.failure_count, 0)
+        else:
+            assert moved == before, "a late answer moved the order"
+    if isinstance(event, Expired) and after != before:
+        entry = before.step_record(before.step or 0)
+        assert entry is not None
+        answered = entry.state == "failed" if before.direction == "do" else entry.undo_error is not None
+        counted = after.failure_count > before.failure_count
+        assert not counted or event.begun or answered, "an attempt that nobody began was counted"
+
+
+def _is_awaited(record: OrderRecord, reply: StepReply, now: datetime) -> bool:
+    attempt = (record.locked_by, record.fence, record.step, record.direction)
+    in_time = record.complete_by is not None and now < record.complete_by
+    return in_time and attempt == (reply.lock, reply.fence, reply.step_no, reply.direction)
+
+
+def check_repeated(record: OrderRecord, again: Decision) -> None:
+    """The same event once more: at most history."""
+    assert replace(again.record, history=record.history) == record
+    assert not again.sends
+
+
+def check_history(record: OrderRecord, log: list[LogRow]) -> None:
+    """The log alone gives state, numbers and how often each step was completed."""
+    assert [row.n for row in log] == list(range(1, record.history + 1)), [(row.n, row.why) for row in log]
+    assert log[0].before == "pending"
+    assert log[-1].after == record.state
+    statuses = [row for row in log if row.status is not None]
+    assert [row.sequence for row in statuses] == list(range(1, record.sequence + 1))
+    arrivals = [row.status for row in log if row.before != row.after]
+    if record.state in END | RESTING:
+        assert arrivals[-1] == STATUS_OF_STATE[record.state]

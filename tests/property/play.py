@@ -1,0 +1,82 @@
+"""One history from one seed: the same moves as the state machine's, many times as fast, and not shrunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from tests.property.remote import Outcome
+from tests.property.settle import Moods
+from tests.property.test_histories import Histories
+
+_OUTCOMES: Final[tuple[Outcome, ...]] = ("works", "works", "works-unheard", "refuses", "busy")
+_LONGEST: Final = 70
+Move = Callable[[Histories, Random], None]
+
+_ALWAYS: Final[dict[str, tuple[int, Move]]] = {
+    "schedule": (4, lambda h, r: h.schedule(r.random() < 0.8)),
+    "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
+    "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),
+    "break": (1, lambda h, r: h.break_(r.randrange(2), r.random() < 0.3)),
+    "crash": (1, lambda h, r: h.crash(r.randrange(2))),
+    "lapse": (1, lambda h, r: h.lapse(r.randrange(2))),
+    "offer": (1, lambda h, r: h.change_offer(r.randrange(2), r.randrange(2))),
+    "presence": (1, lambda h, r: h.change_presence(r.randrange(2))),
+    "wait": (1, lambda h, r: h.wait(r.randint(1, 40))),
+}
+_WITH_MESSAGES: Final[dict[str, tuple[int, Move]]] = {
+    "deliver": (5, lambda h, r: h.deliver(r.randrange(8), r.randrange(2), r.random() < 0.3)),
+    "deliver-all": (2, lambda h, r: h.deliver_all(r.randrange(2))),
+    "lose": (1, lambda h, r: h.lose(r.randrange(8))),
+}
+_WITH_CALLS: Final[dict[str, tuple[int, Move]]] = {
+    "land": (2, lambda h, r: h.land(r.randrange(8), r.choice(_OUTCOMES))),
+    "hear": (2, lambda h, r: h.hear(r.randrange(8), r.random() < 0.5)),
+    "serve": (2, lambda h, r: h.serve(r.choice(_OUTCOMES), r.random() < 0.7)),
+}
+_WITH_TIMES: Final[dict[str, tuple[int, Move]]] = {
+    "next": (2, lambda h, r: h.wait_for_next(r.choice((None, "works")))),
+    "expire": (1, lambda h, r: h.expire(r.choice((None, "works")))),
+}
+
+
+def play(seed: int, longest: int = _LONGEST) -> None:
+    """Plays a history and lets it run out. A share of the moves is left out of each, so that histories differ."""
+    chance = Random(seed)
+    history = Histories()
+    _begin(history, chance)
+    every = {**_ALWAYS, **_WITH_MESSAGES, **_WITH_CALLS, **_WITH_TIMES}
+    left_out = {name for name in every if chance.random() < 0.25} - {"schedule", "deliver"}
+    for _ in range(chance.randint(longest // 4, longest)):
+        moves = [move for name, move in _possible(history).items() if name not in left_out]
+        chosen = chance.choices([move for _, move in moves], [weight for weight, _ in moves])[0]
+        chosen(history, chance)
+        history.bounded()
+    history.teardown()
+
+
+def _begin(history: Histories, chance: Random) -> None:
+    moods: Moods = {
+        (chance.randint(1, 3), chance.choice(("do", "do", "undo"))): chance.choice(_OUTCOMES[2:])
+        for _ in range(chance.randrange(3))
+    }
+    history.begin(
+        steps=chance.randint(1, 3),
+        on_error=chance.choice(("compensate", "halt")),
+        keeps=chance.choice((None, None, 2)),
+        max_failures=chance.randrange(3),
+        orders=chance.choice((1, 1, 2)),
+        moods=moods,
+        zombies_last=chance.random() < 0.5,
+    )
+
+
+def _possible(history: Histories) -> dict[str, tuple[int, Move]]:
+    world = history.world
+    return {
+        **_ALWAYS,
+        **(_WITH_MESSAGES if world.bag else {}),
+        **(_WITH_CALLS if world.fleet.calls else {}),
+        **(_WITH_TIMES if world.next_times() else {}),
+    }

@@ -1,0 +1,101 @@
+"""Lets a world run until nothing moves any more, and looks at what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from tests.property import checks
+from tests.property.fleet import CALLS_PER_REQUEST, Call
+from tests.property.remote import Outcome
+from tests.property.world import Order, World
+from triumvir.contracts.names import Direction
+from triumvir.lifecycle import END, RESTING
+
+_ROUNDS: Final = 500
+
+
+Moods = Mapping[tuple[int, Direction], Outcome]
+"""How the remote service answers a step and direction for good; ``works`` where nothing is said."""
+
+
+def settle(world: World, moods: Moods, *, zombies_last: bool = False) -> None:
+    """Every process is back and the network is kind. ``zombies_last``: calls that are under way now, and that a
+    live process listens to, land only once all else is quiet.
+    """
+    _heal(world)
+    zombies = {call for call in world.fleet.calls if zombies_last and world.fleet.waits(call)}
+    for _ in range(_ROUNDS):
+        if _work(world, moods, zombies):
+            continue
+        times = world.next_times()
+        if times:
+            world.advance(times[0] - world.now, "works")
+        elif zombies:
+            zombies.clear()
+        else:
+            break
+    else:
+        raise AssertionError("the world never comes to rest")
+    for order in world.orders:
+        check_rest(world, order)
+
+
+def _heal(world: World) -> None:
+    world.absent.clear()
+    for instance in world.fleet.instances:
+        instance.unknown.clear()
+        instance.leased = True
+
+
+def _work(world: World, moods: Moods, zombies: Collection[Call]) -> bool:
+    moved = bool(world.bag)
+    for n, posted in enumerate(list(world.bag)):
+        world.deliver(posted, world.fleet.instances[n % 2])
+    for call in list(world.fleet.calls):
+        if call not in zombies and world.fleet.waits(call):
+            world.land(call, moods.get((call.request.step_no, call.request.direction), "works"))
+            world.hear(call, again=True)
+            moved = True
+    for order in world.orders:
+        moves = [world.release(order), world.claim(order), world.timer(order), world.supervise(order)]
+        moved = any(moves) or moved
+    return moved
+
+
+def check_rest(world: World, order: Order) -> None:
+    """An order at rest: where it may rest, told, bounded, and its effects exactly what its state says."""
+    record = order.record
+    checks.check_history(record, order.log)
+    assert record.state in END | RESTING, f"lost: {record.state}"
+    if record.state == "error":
+        assert order.alerts["order-halted"]
+    if record.state == "compensation_failed":
+        assert order.alerts["compensation-failed"]
+    check_calls(world, order)
+    for step_no in range(1, len(world.workflow.steps) + 1):
+        _check_effect(world, order, step_no)
+
+
+def check_calls(world: World, order: Order) -> None:
+    """The bound of calls that follows from ``failure_count``, for each step and for each of its undos."""
+    attempts = world.policy.max_failures + 1
+    for step in order.record.steps:
+        key = (order.record.no, step.step_no)
+        assert world.remote.calls[key, "do"] <= CALLS_PER_REQUEST * attempts
+        undos = (step.undo_generation + 1) * attempts
+        assert world.remote.calls[key, "undo"] <= CALLS_PER_REQUEST * undos
+
+
+def _check_effect(world: World, order: Order, step_no: int) -> None:
+    record, net = order.record, world.remote.net[order.record.no, step_no]
+    step, undoable = record.step_record(step_no), world.workflow.step(step_no).undo is not None
+    assert net in (0, 1), "an effect was doubled"
+    if record.state == "processed":
+        assert net == 1, f"step {step_no} is processed without its effect"
+    elif record.state in ("compensated", "cancelled") and undoable:
+        assert net == 0, f"step {step_no} was not undone"
+    if step is None or step.effect == "none":
+        assert net == 0, f"step {step_no} has an effect that nobody knows of"
+    if step is not None and step.undo_state == "undone":
+        assert net == 0, f"step {step_no} counts as undone and is not"

@@ -1,0 +1,56 @@
+"""Many more histories from plain seeds; and deliberate breakages, each of which these histories must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.property.fleet import Fleet
+from tests.property.play import play
+from triumvir.lifecycle import dispatch, failure, replies
+
+pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
+
+
+@settings(max_examples=10 * settings().max_examples, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**64 - 1))
+def test_every_order_comes_to_a_right_end_whatever_the_seed(seed: int) -> None:
+    play(seed)
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "late-success-forgotten": (replies, "_late_success", _nothing),
+    "doubt-forgotten": (replies, "_worse", lambda before, now: now),
+    "in-doubt-not-undone": (dispatch, "needs_undo", lambda draft, step: step.effect == "certain"),
+    "any-reply-counts": (replies, "_is_awaited", lambda draft, reply: draft.record.locked_by is not None),
+    "cancelled-though-begun": (
+        failure,
+        "cancel_now",
+        lambda draft, why: draft.move(why, to="cancelled", tell="cancelled", **draft.unlocked()),
+    ),
+    "failures-not-counted": (failure, "_reopen", failure._reopen_unbegun),
+    "agent-forgets-calls-unheard": (Fleet, "_unheard", staticmethod(_nothing)),
+    "supervisor-does-not-fence": (Fleet, "close_expired", lambda self, key, fence: (False, 0)),
+}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_a_broken_rule_is_noticed(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, broken = BREAKAGES[breakage]
+    monkeypatch.setattr(where, name, broken)
+    monkeypatch.setattr("tests.property.test_histories.note", _nothing)
+    with pytest.raises((AssertionError, LookupError)):
+        _play_many()
+
+
+def _play_many() -> None:
+    for seed in range(3_000):
+        play(seed)
