@@ -124,6 +124,10 @@ class BrokerAdmin:
         if await self._is_client(client):
             await self._request("DELETE", "users", client, missing_ok=True)
 
+    async def has_client(self, name: str) -> bool:
+        """Whether there is a client of that name, in whichever vhost. BrokerError if such a user is no client."""
+        return await self._is_client(name)
+
     async def list_clients(self, vhost: str) -> list[ClientAccount]:
         """The clients that may use ``vhost``, by name."""
         users = {user["name"] for user in await self._list("users") if CLIENT_TAG in _tags(user)}

@@ -70,17 +70,17 @@ def execute(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else EXIT_OK
     except typer.TyperException as error:
         return _complain_of_usage(error)
-    except TriumvirError as error:
-        _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except TriumvirError as error:
+        return _fail(str(error))
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
-        _complain(f"internal error: {type(error).__name__}: {error} (TRIUMVIR_LOG_LEVEL=DEBUG shows where)")
-    if is_debugging():
-        traceback.print_exc()
-    return EXIT_FAILED
+        return _fail(
+            f"internal error: {type(error).__name__}: {error} (TRIUMVIR_LOG_LEVEL=DEBUG shows where)"
+        )
 
 
 def main() -> NoReturn:
@@ -97,6 +97,14 @@ def _complain_of_usage(error: typer.TyperException) -> int:
         hint = f" (see: {context.command_path} --help)" if context is not None else ""
         _complain(f"{text.rstrip('.')}{hint}")
     return error.exit_code
+
+
+def _fail(text: str) -> int:
+    """To be called while the error is handled."""
+    _complain(text)
+    if is_debugging():
+        traceback.print_exc()
+    return EXIT_FAILED
 
 
 def _complain(text: str) -> None:

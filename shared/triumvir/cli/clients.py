@@ -62,7 +62,10 @@ class ListedClient:
 @app.command("add")
 def add_client(
     name: Annotated[
-        str, typer.Argument(help="a-z, 0-9 and -, at most 40; it is the RabbitMQ user's name, too.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="a-z, 0-9 and -, at most 40; it is the RabbitMQ user's name, too."
+        ),
     ],
     instance: Annotated[
         str | None, typer.Option(help="Make a status queue of its own for one of the client's processes.")
@@ -132,6 +135,10 @@ async def add(settings: Settings, name: str, instance: str | None = None) -> New
     vhost = vhost_of(settings.broker_url)
     async with BrokerAdmin(settings.management_url) as admin:
         exists = name in {client.name for client in await admin.list_clients(vhost)}
+        if not exists and await admin.has_client(name):
+            raise ConfigurationError(
+                f"client {name!r} exists on another vhost of this broker; choose another name"
+            )
         if exists and instance is None:
             raise ConfigurationError(
                 f"client {name!r} exists already; its password cannot be shown again"

@@ -32,7 +32,7 @@ _EXPORTS: Final = "environment.sh"
 def dev(
     agents: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[AGENT]...", help="module:name of each agent to run, all in one process."),
+        typer.Argument(metavar="AGENT", help="module:name of each agent to run, all in one process."),
     ] = None,
     workflow: Annotated[
         list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from functools import cache
@@ -14,6 +15,8 @@ from triumvir.settings import Settings
 from triumvir.telemetry import logs, tracing
 
 _SERVICE: Final = "cli"
+_TALKATIVE: Final = ("aiormq", "aio_pika")
+"""They log what they raise as well; a command says it once, in its own words."""
 
 
 @cache
@@ -22,6 +25,9 @@ def settings() -> Settings:
     loaded = settings_module.load()
     quiet = {} if "log_level" in loaded.model_fields_set else {"log_level": "WARNING"}
     plain = {} if "log_format" in loaded.model_fields_set else {"log_format": "console"}
+    if quiet:
+        for library in _TALKATIVE:
+            logging.getLogger(library).setLevel(logging.CRITICAL)
     adapted = loaded.model_copy(update={**quiet, **plain})
     if loaded.otlp_endpoint is None:
         logs.configure(adapted, _SERVICE, str(os.getpid()))

@@ -29,7 +29,7 @@ State = Enum(  # type: ignore[misc]  # the states are spelled once, in the lifec
 
 @app.command("list")
 def list_orders(
-    state: Annotated[State | None, typer.Option(help="Only orders in this state.")] = None,
+    state: Annotated[State | None, typer.Option(metavar="STATE", help="Only orders in this state.")] = None,
     client: Annotated[str | None, typer.Option(help="Only orders of this client.")] = None,
     workflow: Annotated[str | None, typer.Option(help="Only orders of this workflow.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 50,

@@ -15,11 +15,12 @@ GROUP: Final = "triumvir.services"
 
 def run(
     service: Annotated[
-        str, typer.Argument(help="submitter, scheduler, agent, supervisor", show_default=False)
+        str,
+        typer.Argument(metavar="SERVICE", help="submitter, scheduler, agent, supervisor", show_default=False),
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TARGET]...", help="for agents: module:name of each", show_default=False),
+        typer.Argument(metavar="TARGET", help="for agents: module:name of each", show_default=False),
     ] = None,
 ) -> None:
     """Run one service in this process until SIGTERM or Ctrl-C.

@@ -18,7 +18,7 @@ from triumvir.contracts.messages import Status
 def watch(
     order_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ORDER_ID]...", help="Only these, from their first status on."),
+        typer.Argument(metavar="ORDER_ID", help="Only these, from their first status on."),
     ] = None,
     url: Annotated[
         str | None, typer.Option(help="The client's URL; else TRIUMVIR_CLIENT_URL.", show_default=False)

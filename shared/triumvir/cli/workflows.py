@@ -23,9 +23,7 @@ app = typer.Typer(
 
 @app.command("apply")
 def apply_workflows(
-    targets: Annotated[
-        list[str], typer.Argument(metavar="FILE.py|MODULE:NAME...", help="Where the workflows are.")
-    ],
+    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="FILE.py or module:name.")],
 ) -> None:
     """Register workflow versions, so that they can be ordered.
 
