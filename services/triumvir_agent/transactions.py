@@ -10,7 +10,8 @@ from typing import Final
 from triumvir.contracts.messages import StepRequest
 from triumvir.errors import ConfigurationError, Transient
 from triumvir.settings import Settings
-from triumvir.store.business import DATABASE_ERRORS, BusinessConnection, open_connection
+from triumvir.store.business import BusinessConnection, open_connection
+from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.statements import statement
 from triumvir_agent.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox, key_of
 

@@ -8,14 +8,12 @@ import asyncpg
 
 from triumvir.errors import Transient
 from triumvir.settings import Settings
+from triumvir.store.faults import DATABASE_ERRORS
 
 CONNECT_SECONDS: Final = 5.0
 
 BusinessConnection: TypeAlias = asyncpg.Connection
 """What ``ctx.transaction()`` yields: an asyncpg connection inside a transaction."""
-
-DATABASE_ERRORS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
-"""What a statement raises when it, or its connection, fails."""
 
 
 async def open_connection(settings: Settings) -> BusinessConnection:
@@ -35,6 +33,6 @@ async def open_connection(settings: Settings) -> BusinessConnection:
                 "idle_in_transaction_session_timeout": str(round(timeout * 6000)),
             },
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+    except DATABASE_ERRORS as error:
         problem = f"Postgres cannot be reached: {str(error) or type(error).__name__}"
         raise Transient(problem, effect="none") from error

@@ -13,6 +13,7 @@ import asyncpg
 
 from triumvir.errors import DefinitionError, StoreError
 from triumvir.settings import Settings
+from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.migrate import check_schema
 from triumvir.store.session import CONNECT_SECONDS
 from triumvir.store.statements import Connection, statement
@@ -27,7 +28,7 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
     """
     try:
         connection = await _open(settings)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ValueError) as error:
+    except (*DATABASE_ERRORS, ValueError) as error:
         place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
         problem = str(error) or type(error).__name__
         raise StoreError(
@@ -37,7 +38,7 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
         await check_schema(connection, settings.database_schema)
         yield connection
         await connection.close(timeout=2)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+    except DATABASE_ERRORS as error:
         raise StoreError(f"Postgres: {str(error) or type(error).__name__}") from None
     finally:
         connection.terminate()

@@ -11,6 +11,7 @@ import asyncpg
 
 from triumvir.errors import StoreError
 from triumvir.settings import Settings
+from triumvir.store.faults import DATABASE_ERRORS, loses_connection
 from triumvir.store.migrate import check_schema
 from triumvir.store.statements import Connection
 
@@ -48,11 +49,9 @@ class Session:
             try:
                 async with connection.transaction():
                     yield connection
-            except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError):
-                self._abandon()
-                raise
-            except asyncio.CancelledError:
-                self._abandon()
+            except BaseException as error:
+                if loses_connection(error):
+                    self._abandon()
                 raise
 
     @asynccontextmanager
@@ -62,11 +61,9 @@ class Session:
             connection = await self._open()
             try:
                 yield connection
-            except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError):
-                self._abandon()
-                raise
-            except asyncio.CancelledError:
-                self._abandon()
+            except BaseException as error:
+                if loses_connection(error):
+                    self._abandon()
                 raise
 
     async def close(self) -> None:
@@ -75,7 +72,7 @@ class Session:
         if connection is not None and not connection.is_closed():
             try:
                 await connection.close(timeout=2)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except DATABASE_ERRORS:
                 connection.terminate()
 
     def _abandon(self) -> None:
@@ -107,7 +104,7 @@ async def connect(settings: Settings, name: str) -> asyncpg.Connection:
                 **_PINNED_PLANS,
             },
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ValueError) as error:
+    except (*DATABASE_ERRORS, ValueError) as error:
         raise StoreError(f"Postgres cannot be reached: {str(error) or type(error).__name__}") from None
 
 
@@ -141,6 +138,6 @@ class Store:
         try:
             async with asyncio.timeout(CONNECT_SECONDS), self._probe.connection() as connection:
                 await connection.fetchval("select 1")
-        except (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        except (StoreError, *DATABASE_ERRORS) as error:
             return f"database: {str(error) or type(error).__name__}"
         return None
