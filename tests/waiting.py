@@ -6,12 +6,16 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 _T = TypeVar("_T")
 _POLL_SECONDS = 0.02
 
 
+@overload
+async def eventually(look: Callable[[], Awaitable[_T]], *, within: float = ..., what: str = ...) -> _T: ...
+@overload
+async def eventually(look: Callable[[], _T], *, within: float = ..., what: str = ...) -> _T: ...
 async def eventually(
     look: Callable[[], _T | Awaitable[_T]], *, within: float = 15.0, what: str = "the condition"
 ) -> _T:
