@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.faults.cluster import Cluster
+from tests.faults.shared import SharedCluster
 from tests.house.source import ROOT
+from tests.servers import ServerSet
+from triumvir.local import PrivateServers
 from triumvir.settings import Settings
 
 LOGS = ROOT / ".run" / "faults"
@@ -41,3 +45,15 @@ async def cluster(private_settings: Settings, logs: Path) -> AsyncIterator[Clust
     """A cluster of this test's own; the test starts its services."""
     async with Cluster(private_settings, logs) as cluster:
         yield cluster
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_cluster(
+    request: pytest.FixtureRequest, _kept_private_servers: PrivateServers, _private_server_set: ServerSet
+) -> AsyncIterator[SharedCluster]:
+    """One running cluster for all tests of a module; a test that fails leaves the next one a new one."""
+    _kept_private_servers.start()
+    async with SharedCluster(
+        _private_server_set, LOGS / request.module.__name__.rpartition(".")[2]
+    ) as shared:
+        yield shared

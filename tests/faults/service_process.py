@@ -37,6 +37,7 @@ class ServiceProcess:
         self._env = {**os.environ, **env, "TRIUMVIR_HEALTH_PORT_FILE": str(self._port_file)}
         self._command = _command(kind, arguments, launcher)
         self._process: asyncio.subprocess.Process | None = None
+        self._deaths_before = 0
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -72,6 +73,7 @@ class ServiceProcess:
         """End it with this signal and start it with ``once``; returns as soon as it is started."""
         await self.stop(number)
         self.restarting = True
+        self._deaths_before = len(self.exits)
         await self.start(**once)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 25.0) -> int:
@@ -89,9 +91,14 @@ class ServiceProcess:
             await self._watching
         return self.exits[-1]
 
-    async def died(self, code: int = 137, within: float = 30.0) -> None:
-        """Once it has ended with this code, now or before."""
-        await eventually(lambda: code in self.exits, within=within, what=f"exit {code} of {self.name}")
+    async def dies(self, code: int = 137, within: float = 30.0) -> bool:
+        """Whether it ends with this code, since it was last restarted on purpose."""
+        deaths = self._deaths_before
+        try:
+            await eventually(lambda: code in self.exits[deaths:], within=within)
+        except AssertionError:
+            return False
+        return True
 
     async def _is_ready(self) -> bool:
         port = self._port_file.read_text().strip() if self._port_file.exists() else ""

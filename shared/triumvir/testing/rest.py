@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from triumvir.broker import client_of_status_queue
+from triumvir.broker import ALERTS, WAKE, client_of_status_queue, dead_queue
 from triumvir.broker.admin import QueueDepth
-from triumvir.broker.topology import ALERTS, WAKE
 from triumvir.lifecycle import END, RESTING
 from triumvir.testing.evidence import Evidence
 from triumvir.testing.findings import Finding
 from triumvir.testing.snapshot import Snapshot
 
-_DEAD: Final = ".dead"
+_DEAD: Final = dead_queue("")
 
 
 def ends(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
