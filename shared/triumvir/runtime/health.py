@@ -66,8 +66,9 @@ class Health:
             return {"service": "draining"}
         if not self.started:
             return {"service": "starting"}
-        faults = await asyncio.gather(*(_ask(check) for check in self._checks.values()))
-        return {name: fault for name, fault in zip(self._checks, faults, strict=True) if fault is not None}
+        checks = dict(self._checks)  # more may be added while these are asked
+        faults = await asyncio.gather(*(_ask(check) for check in checks.values()))
+        return {name: fault for name, fault in zip(checks, faults, strict=True) if fault is not None}
 
     async def _livez(self, _: web.Request) -> web.Response:
         faults = {name: f"no progress for {seconds} s" for name, seconds in self._watchdog.stalled().items()}
