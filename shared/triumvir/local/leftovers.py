@@ -26,6 +26,11 @@ def make_temporary() -> Path:
     return folder
 
 
+def keep(folder: Path) -> None:
+    """Have such a folder outlive its maker: no sweep takes it any more. Its servers must have ended."""
+    (folder / _MAKER).unlink(missing_ok=True)
+
+
 def sweep() -> list[Path]:
     """End the servers in temporary folders of this user whose makers are dead, and remove those folders."""
     swept = [folder for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if _is_left_behind(folder)]
