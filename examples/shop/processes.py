@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-EXAMPLES = Path(__file__).parents[1]
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
-COMMAND_SECONDS = 60.0
+EXAMPLES: Final = Path(__file__).parents[1]
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 25.0
+"""Longer than a Triumvir process takes to finish what is in hand (20 s)."""
+COMMAND_SECONDS: Final = 60.0
+LOG_LINES: Final = 8
+
+HANDED_ON: Final = frozenset({"TRIUMVIR_LOG_LEVEL", "TRIUMVIR_LOG_FORMAT", "TRIUMVIR_OTLP_ENDPOINT"})
+"""Of this process's own settings, what children are given; their servers are private, and so is the rest."""
 
 
 @dataclass
@@ -33,16 +40,21 @@ class Child:
     def is_running(self) -> bool:
         return self.process.returncode is None
 
+    def complaint(self) -> str:
+        """The end of its log, for an error message."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+
     async def kill(self) -> None:
         """SIGKILL: it has no chance to put anything in order."""
         await self._end(signal.SIGKILL)
 
-    async def stop(self) -> None:
-        """SIGTERM, then SIGKILL if that is not heeded within 15 seconds."""
+    async def stop(self) -> bool:
+        """SIGTERM, then SIGKILL if that is not heeded within 25 seconds; whether it ended in order."""
         try:
             await self._end(signal.SIGTERM)
         except TimeoutError:
             await self.kill()
+        return self.process.returncode == 0
 
     async def _end(self, number: signal.Signals) -> None:
         if self.is_running:
@@ -65,7 +77,7 @@ async def start(
     log = folder / f"{name}.log"
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *_bound(command),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -101,7 +113,7 @@ async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) ->
     log, ledger = folder / f"{name}.log", folder / f"{name}.ndjson"
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "shop.services", name),
+            *_bound([sys.executable, "-m", "shop.services", name]),
             *("--port", str(port), "--seed", str(seed), "--ledger", str(ledger)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -122,7 +134,18 @@ async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) ->
     return service
 
 
+def _bound(command: list[str]) -> list[str]:
+    """The command made to end with this process, even if that is killed; as it is where ``setpriv`` is missing."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
+
+
 def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
     """This process's environment with ``env`` over it, and the examples where Python finds them."""
     path = os.pathsep.join([str(EXAMPLES), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, **(env or {})}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name in HANDED_ON or not name.startswith(("TRIUMVIR_", "SHOP_"))
+    }
+    return {**own, "PYTHONPATH": path, **(env or {})}

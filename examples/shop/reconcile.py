@@ -52,6 +52,21 @@ def differences(
     ]
 
 
+def amounts_apart(effects: Iterable[Mapping[str, Any]], kept: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Where the ledgers stand at another amount than the store has kept of the step, in words.
+
+    ``kept`` gives, by order and service, the amount in the result of each step that is done and not undone.
+    """
+    found: list[str] = []
+    for order, by_service in sorted(_by_order(effects).items()):
+        for service, at_service in by_service.items():
+            stands = sum((_signed(effect) for effect in at_service), Decimal(0))
+            told = Decimal(kept.get(order, {}).get(service, 0))
+            if stands != told:
+                found.append(f"{order}: {service} stands at {stands}, and the store has {told}")
+    return found
+
+
 def really_undone(effects: Iterable[Mapping[str, Any]]) -> set[str]:
     """The orders of which at least one effect was undone."""
     return {effect["order"] for effect in effects if effect["direction"] == "undo"}

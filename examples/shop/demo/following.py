@@ -11,11 +11,13 @@ ENDS: Final = frozenset({"completed", "compensated", "cancelled", "closed", "rej
 RESTS: Final = frozenset({"failed", "compensation_failed"})
 """An operator would have to decide; the demo counts it as amiss."""
 
+OnStatus = Callable[["Following", str, str, str | None], None]
+
 
 class Following:
-    """The last status of each order. ``on_status(order_id, status, detail)`` is called for each one told."""
+    """The last status of each order. ``on_status(following, order_id, status, detail)`` is called for each told."""
 
-    def __init__(self, total: int, on_status: Callable[[str, str, str | None], None]) -> None:
+    def __init__(self, total: int, on_status: OnStatus) -> None:
         self.total = total
         self.last: dict[str, str] = {}
         self._on_status = on_status
@@ -26,6 +28,10 @@ class Following:
     def ended(self) -> int:
         return self._ended
 
+    @property
+    def open(self) -> int:
+        return self.total - self._ended
+
     def counts(self) -> Counter[str]:
         """How many orders stand at each status."""
         return Counter(self.last.values())
@@ -35,7 +41,7 @@ class Following:
         over = status in ENDS or status in RESTS
         self._ended += over - (self.last.get(order_id) in ENDS | RESTS)
         self.last[order_id] = status
-        self._on_status(order_id, status, detail)
+        self._on_status(self, order_id, status, detail)
         self._wake()
         return over
 

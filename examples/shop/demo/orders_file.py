@@ -10,6 +10,7 @@ from typing import Any
 def read_orders(path: Path) -> list[dict[str, Any]]:
     """The orders of an NDJSON file. Raises ValueError naming the line that is none."""
     orders: list[dict[str, Any]] = []
+    lines: dict[str, int] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip():
             continue
@@ -21,6 +22,10 @@ def read_orders(path: Path) -> list[dict[str, Any]]:
         if not has_id:
             raise ValueError(
                 f"{path}:{number}: order_id is missing; each line is an object with a text order_id"
+            )
+        if (before := lines.setdefault(order["order_id"], number)) != number:
+            raise ValueError(
+                f"{path}:{number}: order_id {order['order_id']!r} stands in line {before} already"
             )
         orders.append(order)
     if not orders:

@@ -1,69 +1,81 @@
-"""What the demo shows: a bar and some sample lines on a terminal, plain lines anywhere else."""
+"""What the demo shows: dated lines, and on a terminal a bar below them."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Final, Self
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from shop.demo.following import Following
 
 SAMPLES: Final = 3
-"""So many lines are shown of each status; the bar counts them all."""
+"""So many lines are shown of each status; the counts have them all."""
 PLAIN_LINE_SECONDS: Final = 5.0
-WORTH_TELLING: Final = frozenset({"retrying", "held", "compensating", "compensated", "failed", "rejected"})
 
 
 class Screen:
-    """An ``async with`` is not needed: ``with Screen(console, total)``, then ``told`` for each status."""
+    """Lines begin with the seconds since this was made. Nothing is wrapped, so that lines can be searched."""
 
-    def __init__(self, console: Console, total: int) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.following = Following(total, self._told)
-        self._samples: dict[str, int] = {}
+        self._began = time.monotonic()
+        self._shown: Counter[str] = Counter()
         self._next_plain_line = 0.0
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[counts]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
+        self._progress: Progress | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._began
+
+    def say(self, text: str, style: str = "bold") -> None:
+        """One line."""
+        self.console.print(
+            f"{self.seconds:5.1f} s  {text}", style=style, markup=False, highlight=False, soft_wrap=True
         )
-        self._task = self._progress.add_task("orders", total=total, counts="")
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-        self.console.print(self._summary(), highlight=False)
-
-    def say(self, text: str) -> None:
-        """One line of what the demo does itself."""
-        self.console.print(f"[bold]{text}[/bold]", highlight=False)
-
-    def _told(self, order_id: str, status: str, detail: str | None) -> None:
-        shown = self._samples.get(status, 0)
-        if status in WORTH_TELLING and shown < SAMPLES:
-            self._samples[status] = shown + 1
-            self.console.print(
-                f"  {order_id} {status}: {detail or ''}".rstrip(" :"), markup=False, highlight=False
+    @contextmanager
+    def watching(self, total: int) -> Iterator[Following]:
+        """Shows what is told of ``total`` orders: a few lines of each status, and the counts."""
+        following = Following(total, self._told)
+        self._next_plain_line = self.seconds + PLAIN_LINE_SECONDS
+        if self.console.is_terminal:
+            self._progress = Progress(
+                TextColumn("         "),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[counts]}"),
+                console=self.console,
+                transient=True,
             )
-        self._progress.update(self._task, completed=self.following.ended, counts=self._counts())
-        if not self.console.is_terminal and time.monotonic() >= self._next_plain_line:
-            self._next_plain_line = time.monotonic() + PLAIN_LINE_SECONDS
-            self.console.print(self._summary(), highlight=False)
+            self._progress.add_task("orders", total=total, counts="")
+            self._progress.start()
+        try:
+            yield following
+        finally:
+            if self._progress is not None:
+                self._progress.stop()
+                self._progress = None
 
-    def _counts(self) -> str:
-        return ", ".join(f"{count} {status}" for status, count in sorted(self.following.counts().items()))
+    def _told(self, following: Following, order_id: str, status: str, detail: str | None) -> None:
+        self._shown[status] += 1
+        if self._shown[status] <= SAMPLES:
+            why = "" if detail in (None, status) else detail
+            self.say(f"  {order_id:<8} {status:<12} {why}".rstrip(), style="")
+        if self._progress is not None:
+            task = self._progress.task_ids[0]
+            self._progress.update(task, completed=following.ended, counts=_counts(following))
+        elif self.seconds >= self._next_plain_line or following.ended == following.total:
+            self._next_plain_line = self.seconds + PLAIN_LINE_SECONDS
+            self.say(
+                f"{following.ended} of {following.total} orders at an end ({_counts(following)})", style=""
+            )
 
-    def _summary(self) -> str:
-        return f"{self.following.ended} of {self.following.total} orders ended ({self._counts()})"
+
+def _counts(following: Following) -> str:
+    return ", ".join(f"{count} {status}" for status, count in sorted(following.counts().items()))
