@@ -68,6 +68,7 @@ class Connection:
         self._robust = robust
         self._callbacks: set[Callable[[], None]] = set()
         self._epoch = 1
+        self._up = True
         self._closing = False
         self.name = name
         self.user = robust.url.user or "guest"
@@ -144,6 +145,7 @@ class Connection:
 
     def _reconnected(self, *_: object) -> None:
         self._epoch += 1
+        self._up = True
         _log.info(events.BROKER_CONNECTED, connection=self.name, epoch=self._epoch)
         for callback in tuple(self._callbacks):
             callback()

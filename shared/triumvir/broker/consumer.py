@@ -14,7 +14,7 @@ from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel
 from triumvir.broker.declare import declare
 from triumvir.broker.messages import Delivery
 from triumvir.broker.session import AckMode, Session
-from triumvir.broker.topology import Topology
+from triumvir.broker.topology import Topology, client_of_status_queue
 from triumvir.errors import BrokerError
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
@@ -51,6 +51,8 @@ class Consumer:
         self._ack: AckMode = ack
         self._topology = topology
         self._timeout = timeout
+        self._takes_turns = client_of_status_queue(queue) is not None
+        """A status queue has a single active consumer; the others wait for their turn, and do not starve."""
         self._session: Session | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -146,7 +148,11 @@ class Consumer:
             _log.warning(events.CONSUMER_LOST, queue=self.queue, problem=f"could not be looked at: {error}")
             return False
         sight = _Sight(session, session.delivered, ready)
-        starved = self._seen is not None and sight.starved_since(self._seen, self._prefetch)
+        starved = (
+            not self._takes_turns
+            and self._seen is not None
+            and sight.starved_since(self._seen, self._prefetch)
+        )
         self._seen = sight
         if session.is_consuming and consumers > 0 and not starved:
             return True
@@ -163,11 +169,14 @@ class Consumer:
     def _count(self, deliveries: list[Delivery]) -> None:
         again = sum(delivery.redelivered for delivery in deliveries)
         if again:
-            metrics.DELIVERIES.add(again, self.queue, "true")
-        metrics.DELIVERIES.add(len(deliveries) - again, self.queue, "false")
+            metrics.DELIVERIES.add(again, self.queue, "yes")
+        metrics.DELIVERIES.add(len(deliveries) - again, self.queue, "no")
 
     async def readers(self) -> int:
-        """How many consumers the queue has, this one included. Raises BrokerError if it cannot be asked."""
+        """How many consumers of the queue are served: of a single active one the waiting ones are not counted.
+
+        0 for a queue that does not exist. Raises BrokerError if it cannot be asked.
+        """
         return (await self._look())[1]
 
     async def _keep(self) -> None:

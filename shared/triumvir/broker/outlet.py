@@ -8,7 +8,8 @@ the whole connection: one bad publish would cut off everything else on it. (aior
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
@@ -20,10 +21,16 @@ _CLOSING: Final = (b"\x00\x14\x00\x28", b"\x00\x14\x00\x29")
 
 
 class Outlet:
-    """Stands in for ``write_queue`` of one channel; aiormq uses ``put`` and ``put_nowait`` of it."""
+    """Stands in for ``write_queue`` of one channel; aiormq uses ``put`` and ``put_nowait`` of it.
 
-    def __init__(self, queue: asyncio.Queue[ChannelFrame]) -> None:
+    ``closing`` gives a future that is done when the connection is closed.
+    """
+
+    def __init__(
+        self, queue: asyncio.Queue[ChannelFrame], closing: Callable[[], asyncio.Future[Any]]
+    ) -> None:
         self._queue = queue
+        self._closing = closing
         self._loop = asyncio.get_running_loop()
         self._frames: list[ChannelFrame] = []
         self._shut = False
@@ -33,9 +40,8 @@ class Outlet:
     @classmethod
     def attach(cls, channel: Channel) -> None:
         """Have ``channel`` write through an outlet of its own."""
-        outlet = cls(channel.write_queue)
+        outlet = cls(channel.write_queue, lambda: channel.connection.closing)
         channel.write_queue = cast("asyncio.Queue[ChannelFrame]", outlet)
-        channel.closing.add_done_callback(lambda _: outlet.drop())
 
     async def put(self, frame: ChannelFrame) -> None:
         """Never waits. Raises ChannelInvalidStateError once the channel's close was written or answered."""
@@ -51,12 +57,6 @@ class Outlet:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
-    def drop(self) -> None:
-        """The channel is gone: what its connection never took is void."""
-        self._shut = True
-        if self._queue.full() and self._waiting is not None:
-            self._waiting.cancel()
-
     def _flush(self) -> None:
         self._flush_due = False
         frames, self._frames = self._frames, []
@@ -67,9 +67,13 @@ class Outlet:
             self._queue.put_nowait(burst)
 
     async def _wait_for_room(self, burst: ChannelFrame) -> None:
+        """Until the writer takes it, or the connection is gone and nobody ever will."""
+        closing, put = self._closing(), asyncio.ensure_future(self._queue.put(burst))
         try:
-            await self._queue.put(burst)
+            await asyncio.wait((put, closing), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            closing.cancel()
+            put.cancel()
             self._waiting = None
         if self._frames:
             self._flush()

@@ -13,7 +13,7 @@ from triumvir.runtime.letters import delivery_hash, letter_of
 from triumvir.runtime.outgoing import DeadLetter
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
-from triumvir.telemetry import events, metrics
+from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
 MOST_MARKS: Final = 3
@@ -77,9 +77,6 @@ class Intake:
         if not deliveries:
             await asyncio.sleep(timedelta(milliseconds=50).total_seconds())
             return []
-        again = sum(delivery.redelivered for delivery in deliveries)
-        metrics.DELIVERIES.add(len(deliveries) - again, self._consumer.queue, "no")
-        metrics.DELIVERIES.add(again, self._consumer.queue, "yes")
         return deliveries
 
     async def _handle_alone(self, delivery: Delivery) -> None:

@@ -12,7 +12,7 @@ from triumvir.contracts.messages import Status
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.store.session import Session
 from triumvir.store.statements import Connection, statement
-from triumvir.telemetry import events, metrics
+from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
 IDLE_SECONDS: Final = 0.05
@@ -111,7 +111,6 @@ class Relay:
             self._room.release()
         if after is not None:
             crash_point(after)
-        count_outcomes(outcomes)
         if outbox_id is not None and all(map(is_done, messages, outcomes)):
             self._confirmed.append(outbox_id)
             self._flush_soon()
@@ -154,9 +153,3 @@ def is_done(message: OutMessage, outcome: Outcome) -> bool:
         outcome=outcome.value,
     )
     return message.type == Status.TYPE and outcome is Outcome.RETURNED
-
-
-def count_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """Metrics of one publish call."""
-    for outcome in set(outcomes):
-        metrics.PUBLISHES.add(outcomes.count(outcome), outcome.value)

@@ -7,14 +7,13 @@ import asyncio
 import pytest
 
 from tests.integration.broker.conftest import implementation, proxy, room
-from tests.integration.broker.proxy import Proxy
+from tests.integration.broker.proxy import BASIC_CANCEL, Proxy
 from tests.integration.broker.room import Room, eventually, message, numbers, queue_topology, take
 from triumvir.broker import Outcome
 
 __all__ = ["implementation", "proxy", "room"]
 
 pytestmark = pytest.mark.faults
-BASIC_CANCEL = (60, 30)
 
 
 async def forget(room: Room, proxy: Proxy, queue: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
+
+BASIC_ACK = b"\x00\x3c\x00\x50"
+BASIC_CANCEL = b"\x00\x3c\x00\x1e"
 
 
 class Proxy:
@@ -42,9 +44,9 @@ class Proxy:
         """Pass bytes again, those held back included."""
         self._passing.set()
 
-    def swallow(self, class_and_method: tuple[int, int]) -> None:
-        """Keep frames of this AMQP method from the client; ``swallowed`` counts them."""
-        self._swallowed = struct.pack(">HH", *class_and_method)
+    def swallow(self, method: bytes | None) -> None:
+        """Keep frames of this AMQP method from the client, or none any more; ``swallowed`` counts them."""
+        self._swallowed = method
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

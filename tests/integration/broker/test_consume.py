@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.broker.proxy import Proxy
 from tests.integration.broker.room import Room, eventually, message, numbers, queue_topology, take, take_all
-from triumvir.broker import Consumer, Outcome
+from triumvir.broker import Consumer, Outcome, client_topology, core_topology, status_queue
 from triumvir.errors import BrokerError
 
 
@@ -228,6 +228,19 @@ async def test_a_served_consumer_is_left_alone(room: Room) -> None:
     assert [await consumer.ensure_subscribed() for _ in range(3)] == [True, True, True]
     await consumer.settle(taken)
     assert not any(delivery.redelivered for delivery in await take(consumer, 10))
+
+
+async def test_a_consumer_that_waits_for_its_turn_is_left_alone(room: Room) -> None:
+    queue = status_queue("shop-a")
+    await room.declare(core_topology(quorum=False), client_topology("shop-a", quorum=False))
+    active, waiting = await room.consumer(queue, 1), await room.consumer(queue, 1)
+    await (await room.publisher()).publish([message(number, queue) for number in range(5)])
+    first = await take(active, 1)
+    assert [await waiting.ensure_subscribed() for _ in range(3)] == [True, True, True]
+    assert waiting.unsettled == 0
+    await active.settle(first)
+    await active.close()
+    assert numbers(await take(waiting, 1)) == [1]
 
 
 async def test_one_consumer_on_a_connection_does_not_disturb_another(room: Room) -> None:

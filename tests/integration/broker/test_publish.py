@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.broker.proxy import BASIC_ACK, Proxy
 from tests.integration.broker.room import Room, eventually, message, numbers, queue_topology, take, take_all
-from triumvir.broker import Outcome
+from triumvir.broker import Outcome, OutMessage, Publisher
 
 CONFIRMED, RETURNED, REFUSED, UNKNOWN = Outcome.CONFIRMED, Outcome.RETURNED, Outcome.REFUSED, Outcome.UNKNOWN
 
@@ -121,6 +122,15 @@ async def test_f07_calls_that_share_the_channel_with_a_bad_message_are_confirmed
     assert all(outcome is CONFIRMED for call in outcomes[:2] + outcomes[3:] for outcome in call)
 
 
+async def test_f07_repeated_ids_around_a_bad_message_each_get_their_outcome(room: Room) -> None:
+    await room.declare(queue_topology("work"))
+    publisher = await room.publisher()
+    bad = message("bad", exchange="no-such-exchange")
+    batch = [message(1), message(1), bad, message(1, "nowhere"), bad, message(2), message(2)]
+    outcomes = await publisher.publish(batch)
+    assert outcomes == [CONFIRMED, CONFIRMED, REFUSED, RETURNED, REFUSED, CONFIRMED, CONFIRMED]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -189,6 +199,23 @@ async def test_the_oldest_unconfirmed_age_is_zero_when_all_is_answered(room: Roo
     assert publisher.oldest_unconfirmed_age() == 0.0
 
 
+async def test_an_unanswered_publish_stays_in_flight_until_its_channel_is_given_up(
+    room: Room, proxy: Proxy
+) -> None:
+    await room.declare(queue_topology("work"))
+    publisher = await room.publisher(await room.connection(url=proxy.url), timeout=0.2)
+    proxy.swallow(BASIC_ACK)
+    for _ in range(3):
+        assert await publisher.publish([message(1)]) == [UNKNOWN]
+    assert await room.look("work") == (1, 0), "the same id was sent once, however often it was asked for"
+    assert publisher.oldest_unconfirmed_age() > 0.5
+    proxy.swallow(None)
+    assert await publisher.publish([message(2)]) == [CONFIRMED]
+    await eventually(lambda: _is_confirmed(publisher, message(1)))
+    assert publisher.oldest_unconfirmed_age() == 0.0
+    assert (await room.look("work"))[0] == 3
+
+
 async def test_a_cancelled_call_leaves_the_publisher_usable(room: Room) -> None:
     await room.declare(queue_topology("work"))
     publisher = await room.publisher()
@@ -216,6 +243,10 @@ async def test_a_channel_closed_behind_its_back_is_opened_again(room: Room) -> N
     assert await publisher.publish([message(1)]) == [CONFIRMED]
     await publisher.close()
     assert await publisher.publish([message(2)]) == [CONFIRMED]
+
+
+async def _is_confirmed(publisher: Publisher, out: OutMessage) -> bool:
+    return await publisher.publish([out]) == [CONFIRMED]
 
 
 async def _holds(room: Room, queue: str, count: int) -> bool:
