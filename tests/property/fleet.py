@@ -209,7 +209,7 @@ class Fleet:
     def crash(self, instance: Instance, now: datetime) -> list[Answer]:
         """Kills the process. Its calls may still be on their way until their deadline, and nobody listens.
 
-        What it heard of after the deadline it had told: see ``docs/lifecycle.md`` on calls that outlive theirs.
+        What it heard of after the deadline it had told: see ``docs/lifecycle.md`` on what agents owe.
         """
         told: list[Answer | None] = []
         for call in [call for call in self.calls if call.owner == instance.id]:

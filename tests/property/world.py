@@ -230,7 +230,7 @@ class World:
         """A call reaches the remote service: before its deadline, or later if its agent still listens."""
         if call.answer is None and (self.now < call.request.complete_by or self.fleet.waits(call)):
             if self.now >= call.request.complete_by and outcome == "works-unheard":
-                outcome = "works"  # what lands so late is heard of: docs/lifecycle.md, what agents owe
+                outcome = "works"  # what lands so late is heard of: see docs/lifecycle.md on what agents owe
             self._tell(f"{call.request.direction} {call.request.step} lands: {outcome}")
             self.fleet.land(call, outcome, self.now)
 
