@@ -15,7 +15,9 @@ from triumvir.lifecycle.record import OrderRecord, StepRecord
 
 def replied(draft: Draft, reply: StepReply) -> None:
     """Folds one reply into the order."""
-    if not _is_awaited(draft, reply):
+    if (reply.client, reply.order_id) != (draft.record.client, draft.record.order_id):
+        draft.late = True  # a database restored to an earlier time has given another order's number to this one
+    elif not _is_awaited(draft, reply):
         _late(draft, reply)
     elif isinstance(reply, StepSucceeded):
         _succeeded(draft, reply) if reply.direction == "do" else _undone(draft, reply)

@@ -37,6 +37,18 @@ def test_a_reply_with_another_lock_fence_or_step_is_late(change: dict[str, objec
     assert order.last.late
 
 
+@pytest.mark.parametrize("change", [{"client": "another"}, {"order_id": "another"}])
+def test_a_success_of_an_order_that_had_this_number_before_a_restore_is_not_taken_for_ours(
+    change: dict[str, object],
+) -> None:
+    order = OneOrder("s1")
+    order.claim()
+    of_another = order.success().model_copy(update=change)
+    assert not order.reply(of_another).changed
+    order.reopen()
+    assert not order.reply(of_another).changed  # as a late success it would have become this order's result
+
+
 def test_an_answer_to_an_undo_does_not_count_for_the_step() -> None:
     order = OneOrder("s1")
     order.claim()
