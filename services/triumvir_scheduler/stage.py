@@ -94,7 +94,7 @@ class Stage:
         metrics.COMMIT_SECONDS.record(time.monotonic() - began, self.name)
         for applied in work.applied:
             self.windows.note(applied)
-            report(applied, self.name)
+            report(applied, of_replies=self.name == "replies")
             if any(_is_claimable(decision.record) for _, decision in applied.decisions):
                 self.claimable.set()
             await self._relay.send(applied.messages, applied.outbox_id, published)

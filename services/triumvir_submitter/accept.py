@@ -14,7 +14,7 @@ from triumvir.runtime.letters import refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
 from triumvir.runtime.refs import Ref, StatusRef
 from triumvir.store.statements import Connection, statement
-from triumvir.telemetry import tracing
+from triumvir.telemetry import metrics, tracing
 from triumvir_submitter.admission import Received, digest
 
 RANK_PER_PRIORITY: Final = 10_000_000
@@ -62,6 +62,7 @@ class Catalogue:
         for row in await statement("look_at_the_door").rows(connection):
             versions.setdefault(row["name"], set()).add(row["version"])
             self.open_orders = row["open_orders"]
+        metrics.ORDERS_OPEN.set(self.open_orders)
         self._versions = versions
 
     def version(self, message: OrderSubmit) -> int:

@@ -118,6 +118,7 @@ class Door:
     ) -> None:
         for fact in accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
+            metrics.STATUSES.add(1, "received")
             log.debug(events.ORDER_ACCEPTED, order=fact.key, trace=(fact.trace or "")[3:35])
         for letter in refusals:
             metrics.ORDERS_REFUSED.add(1, letter.reason)

@@ -100,7 +100,7 @@ class Overdue:
         }
 
     async def _publish(self, applied: Applied) -> None:
-        report(applied, Expired.__name__)
+        report(applied)
         for before, decision in applied.decisions:
             metrics.RECOVERIES.add(1, decision.record.state)
             log.info(

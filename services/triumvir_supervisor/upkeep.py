@@ -10,6 +10,7 @@ from uuid import UUID
 from triumvir.settings import Settings
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
+from triumvir.telemetry import metrics
 
 EVERY: Final = timedelta(seconds=10)
 _SILENT_LEASES: Final = 4
@@ -25,12 +26,14 @@ class Upkeep:
         self._watch = watch
         self._session = session
         self._instance = instance
+        self._reasons: set[str] = set()
         self._silence = settings.instance_lease / timedelta(seconds=1) * _SILENT_LEASES
 
     async def step(self) -> bool:
-        """Tidies up, and watches the dead letters of agents that are new."""
+        """Tidies up, counts what is held, and watches the dead letters of agents that are new."""
         await self._watch()
         await self.tidy()
+        await self._count_held()
         return False
 
     async def tidy(self) -> None:
@@ -41,3 +44,11 @@ class Upkeep:
         async with self._session.connection() as connection:
             await statement("forget_commands").rows(connection)
             await statement("forget_marks").rows(connection)
+
+    async def _count_held(self) -> None:
+        async with self._session.connection() as connection:
+            rows = await statement("count_held").rows(connection)
+        held = {row["held_by"]: row["orders"] for row in rows}
+        self._reasons |= held.keys()
+        for reason in self._reasons:
+            metrics.ORDERS_HELD.set(held.get(reason, 0), reason)

@@ -20,7 +20,6 @@ from triumvir.lifecycle import (
     Moment,
     OrderRecord,
     Policy,
-    Replied,
     Send,
     SendAlert,
     SendRequest,
@@ -203,14 +202,15 @@ def _opened(before: OrderRecord, decision: Decision) -> int:
     return (before.state in END) - (decision.record.state in END)
 
 
-def report(applied: Applied, event_kind: str) -> None:
-    """Counts and logs what a committed transaction did."""
+def report(applied: Applied, *, of_replies: bool = False) -> None:
+    """Counts and logs what a committed transaction did. ``of_replies``: it folded replies of agents."""
     for before, decision in applied.decisions:
         record = decision.record
         if decision.late:
             metrics.STEP_REPLIES.add(1, "late")
-        elif event_kind == Replied.__name__:
+        elif of_replies:
             metrics.STEP_REPLIES.add(1, "applied")
+        _report_told(decision)
         if record.state != before.state and record.state not in LIVE:
             metrics.ORDERS_ENDED.add(1, record.workflow, record.state)
             level = log.warning if record.state in RESTING else log.debug
@@ -223,3 +223,13 @@ def report(applied: Applied, event_kind: str) -> None:
             )
     for _, send in applied.sent_requests:
         metrics.REQUESTS_SENT.add(1, send.direction, "first" if send.retry == 0 else "again")
+
+
+def _report_told(decision: Decision) -> None:
+    for row in decision.log:
+        if row.status is not None:
+            metrics.STATUSES.add(1, row.status)
+    for send in decision.sends:
+        if isinstance(send, SendAlert):
+            metrics.ALERTS.add(1, send.kind)
+            log.warning(log_events.ALERT_RAISED, order=decision.record.key, kind=send.kind)

@@ -84,6 +84,7 @@ def report(letters: Sequence[DeadLetter]) -> None:
     """Counts and logs what was set aside."""
     for letter in letters:
         metrics.DEAD_LETTERS.add(1, letter.queue, letter.reason)
+        metrics.ALERTS.add(1, "dead-letter")
         log.warning(
             events.MESSAGE_DEAD_LETTERED,
             dead_letter=str(letter.id),

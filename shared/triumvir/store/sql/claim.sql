@@ -51,6 +51,10 @@ with recursive reasons(held_by) as (
 )
 select held_by from reasons where held_by is not null;
 
+-- name: count_held
+-- How many orders each reason holds; the index has them all.
+select held_by, count(*) as orders from orders where held_by is not null group by held_by;
+
 -- name: release_held
 -- Lifts a hold from so many orders, by rank; the claim finds the next reason if there is one.
 with chosen as (
