@@ -73,26 +73,46 @@ async def call(
             "permanent", "none", f"the payload does not fit {operation.full_name}: {_short(error)}"
         )
     doubt = False
+
+    async def once() -> Success:
+        nonlocal doubt
+        if ctx.call > 0 and await count_call() is None:
+            raise Fenced("the attempt is over")
+        ctx.call += 1
+        try:
+            return await _call_and_commit(operation, ctx, arguments, policy)
+        except OperationError as error:
+            doubt = doubt or error.effect == "unknown"
+            raise
+
     try:
-        async for attempt in stamina.retry_context(
-            on=lambda error: _wait_before_next(error, ctx.time_left),
-            attempts=max(1, request.attempts_allowed),
-            timeout=ctx.time_left,
-            wait_initial=policy.backoff,
-            wait_max=min(_LONGEST_WAIT, ctx.time_left),
-        ):
-            with attempt:
-                if ctx.call > 0 and await count_call() is None:
-                    raise Fenced("the attempt is over")
-                ctx.call += 1
-                try:
-                    return await _call_and_commit(operation, ctx, arguments, policy)
-                except OperationError as error:
-                    doubt = doubt or error.effect == "unknown"
-                    raise
+        return await _until_over(once, request, ctx, policy)
     except OperationError as error:
         effect: Literal["none", "unknown"] = "unknown" if doubt else "none"
         return Failure("permanent" if isinstance(error, Permanent) else "transient", effect, _text(error))
+
+
+async def _until_over(
+    once: Callable[[], Awaitable[Success]], request: StepRequest, ctx: Context, policy: CallPolicy
+) -> Success:
+    """The first call that succeeds, or the last failure. A call that succeeds at once, as nearly all do, is spared
+    the retry loop, which costs more than everything else around a call; the loop's first turn is what failed.
+    """
+    try:
+        return await once()
+    except OperationError as error:
+        failed = error
+    async for attempt in stamina.retry_context(
+        on=lambda error: _wait_before_next(error, ctx.time_left),
+        attempts=max(1, request.attempts_allowed),
+        timeout=ctx.time_left,
+        wait_initial=policy.backoff,
+        wait_max=min(_LONGEST_WAIT, ctx.time_left),
+    ):
+        with attempt:
+            if attempt.num == 1:
+                raise failed
+            return await once()
     raise AssertionError("stamina ended without a result or an error")
 
 
