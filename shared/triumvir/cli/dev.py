@@ -19,7 +19,6 @@ from triumvir.cli.loading import load_workflows
 from triumvir.cli.output import note, run, say
 from triumvir.errors import ConfigurationError
 from triumvir.local import PrivateServers
-from triumvir.local.processes import tail
 from triumvir.local.services import ServiceProcess
 from triumvir.settings import Settings
 from triumvir.store.migrate import migrate
@@ -117,7 +116,7 @@ async def _until(end: asyncio.Event, running: list[ServiceProcess]) -> None:
             await asyncio.gather(stopping, *endings)
     for task, service in endings.items():
         if not task.cancelled():
-            raise ConfigurationError(f"{service.name} ended with {task.result()}:\n{tail(service.log, 5)}")
+            raise ConfigurationError(f"{service.name} ended with {task.result()}: {service.last_words()}")
 
 
 def _tell(servers: PrivateServers, url: str, agents: list[str]) -> None:

@@ -52,11 +52,11 @@ class Follower:
         self._connection.on_reconnect(self._on_reconnect)
         self._consumer = Consumer(self._connection, self._queue, PREFETCH, timeout=timeout)
         try:
+            await self._warn_of_others(self._consumer)
             await self._consumer.start()
         except BrokerError as error:
             await self._connection.close()
             raise BrokerError(f"{error}; a client and its queue are made by: triumvir clients add") from None
-        await self._warn_of_others(self._consumer)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._receive(self._consumer)),
@@ -89,8 +89,8 @@ class Follower:
             await consumer.ensure_subscribed()
 
     async def _warn_of_others(self, consumer: Consumer) -> None:
-        """The broker serves one reader at a time: the statuses of another process' orders go to whoever is served."""
-        if await consumer.readers() > 1:
+        """The broker serves one reader at a time, and it gets the statuses of all orders of this queue."""
+        if await consumer.readers() > 0:
             _log.warning(
                 events.STATUS_QUEUE_SHARED,
                 queue=self._queue,

@@ -55,6 +55,7 @@ class Order:
         self._statuses: list[Status] = []
         self._refusal: Status | None = None
         self._standing: Status | None = None
+        self._cause: str | None = None
         self._attached = fingerprint is None
         self._refused_at = refused_at
         self._begun = False
@@ -124,6 +125,8 @@ class Order:
         else:
             if status.status != "cancel_refused" and status.sequence > self._standing_sequence():
                 self._standing = status
+            if status.status == "compensating":
+                self._cause = self._cause or status.detail
             self._statuses += self._sequence.add(status, now)
         self._notify()
 
@@ -151,7 +154,7 @@ class Order:
             final = status is not None and status.status in ENDS
             if status is not None and (final or (status.status in RESTS and status.sequence > told)):
                 self._told = max(self._told, status.sequence)
-                return result_of(self.key, status)
+                return result_of(self.key, status, self._cause)
             await self._wait()
 
     async def _wait(self) -> None:

@@ -35,18 +35,18 @@ _ERRORS: Final[dict[StatusName, tuple[type[OrderError], str]]] = {
 }
 
 
-def result_of(key: str, status: Status) -> Any:
+def result_of(key: str, status: Status, cause: str | None = None) -> Any:
     """The last step's result (a JSON value) if ``status`` says completed; else its error is raised.
 
-    ``status`` is one of :data:`ENDS` or :data:`RESTS`; ``key`` names the order.
+    ``status`` is one of :data:`ENDS` or :data:`RESTS`; ``key`` names the order; ``cause`` is why it was undone.
     """
     if status.status == "completed":
         return None if status.result is None else status.result.value
     if status.status == "rejected":
         raise _rejected(key, status)
     error, what = _ERRORS[status.status]
-    detail = f": {status.detail}" if status.detail else ""
-    raise error(f"order {key} {what}{detail}", status)
+    why = (cause if status.status == "compensated" else None) or status.detail
+    raise error(f"order {key} {what}{f': {why}' if why else ''}", status)
 
 
 def _rejected(key: str, status: Status) -> OrderRejected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -42,11 +43,11 @@ class ServiceProcess:
             async with asyncio.timeout(within):
                 while not await asyncio.to_thread(self._is_ready):
                     if self._child.exit_code() is not None:
-                        raise ConfigurationError(f"{self.name} ended at its start:\n{tail(self.log, 5)}")
+                        raise ConfigurationError(f"{self.name} ended at its start: {self.last_words()}")
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             raise ConfigurationError(
-                f"{self.name} is not ready after {within:.0f} s:\n{tail(self.log, 5)}"
+                f"{self.name} is not ready after {within:.0f} s: {self.last_words()}"
             ) from None
 
     async def ended(self) -> int:
@@ -54,6 +55,13 @@ class ServiceProcess:
         while (code := self._child.exit_code()) is None:  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(_POLL_SECONDS)
         return code
+
+    def last_words(self) -> str:
+        """The latest error in its log, in one line; else its last line."""
+        lines = tail(self.log, 20).splitlines()
+        return next(
+            (words for line in reversed(lines) if (words := _error_in(line))), lines[-1] if lines else ""
+        )
 
     async def stop(self, *, within: float = 25.0) -> None:
         """Have it finish what is in hand; SIGKILL after ``within`` seconds."""
@@ -68,3 +76,13 @@ class ServiceProcess:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
+
+
+def _error_in(line: str) -> str | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or entry.get("level") not in ("error", "critical"):
+        return None
+    return ": ".join(str(entry[name]) for name in ("event", "error") if name in entry)

@@ -7,6 +7,7 @@ import urllib.parse
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from tests.integration.client.door import Account, Door
 from tests.servers import ServerSet
@@ -16,7 +17,7 @@ from triumvir.client import Client, Submission
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import Status
 from triumvir.errors import BrokerError, ContractError, OrderRejected, UnknownOrder
-from triumvir.telemetry import tracing
+from triumvir.telemetry import events, tracing
 
 
 async def test_a_submission_carries_its_identity_and_a_trace(
@@ -153,6 +154,17 @@ async def test_a_cut_connection_loses_nothing_and_asks_again(
     await door.tell(account, "1", "completed", 3)
     await watching
     assert [status.sequence for status in seen] == [1, 2, 3]
+
+
+async def test_a_second_reader_of_one_queue_is_warned(client: Client, account: Account, door: Door) -> None:
+    await door.tell(account, "1", "completed", 1)
+    await client.order("1").result(timeout=5)
+    async with Client(account.url) as second:
+        with capture_logs() as logged:
+            waiting = asyncio.create_task(second.order("2").result())
+            await eventually(lambda: second._desk._follower is not None)
+        assert events.STATUS_QUEUE_SHARED in [line["event"] for line in logged]
+        waiting.cancel()
 
 
 async def test_a_client_without_a_queue_is_told_how_to_get_one(

@@ -105,6 +105,17 @@ async def test_other_ends_are_typed_errors(name: StatusName, error: type[Excepti
             await order.result()
 
 
+async def test_an_undone_order_says_why_it_was_undone() -> None:
+    order = submitted()
+    receive(
+        order,
+        status("compensating", 1, detail="card refused"),
+        status("compensated", 2, detail="nothing left"),
+    )
+    with pytest.raises(OrderCompensated, match="card refused"):
+        await order.result()
+
+
 async def test_a_halted_order_is_told_once_and_then_waited_for_again() -> None:
     order = submitted()
     receive(order, status("failed", 1))
