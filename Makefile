@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 CODE := shared services examples tests benchmarks
 ORDERS ?=
+SEED ?=
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +33,8 @@ faults: setup ## every fault: kills, crashes, restarts, doubled messages; on pri
 bench: setup ## orders per second, latency and cost, beside the bare client library
 	$(PYTHON) -m benchmarks.orders
 
-demo: setup ## a shop on private servers, with kills in the middle; ORDERS=FILE for orders of your own (NDJSON)
-	PYTHONPATH=examples $(PYTHON) -m shop.demo $(if $(ORDERS),"$(ORDERS)")
+demo: setup ## a shop on private servers, with kills in the middle; ORDERS=FILE (NDJSON), SEED=N as you like
+	@PYTHONPATH=examples $(PYTHON) -m shop.demo $(if $(SEED),--seed $(SEED)) $(if $(ORDERS),"$(ORDERS)")
 
 dev: setup ## private servers and all services until Ctrl-C
 	.venv/bin/triumvir dev

@@ -35,7 +35,7 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr] # both are text files here
     parser = argparse.ArgumentParser(prog="python -m shop.demo", description=shop.demo.__doc__)
-    parser.add_argument("--orders", type=Path, default=OWN_ORDERS, help="NDJSON, one order a line")
+    parser.add_argument("orders", type=Path, nargs="?", default=OWN_ORDERS, help="NDJSON, one order a line")
     parser.add_argument(
         "--seed", type=int, default=random.randrange(10_000), help="what goes wrong is drawn from it"
     )

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import aiohttp
+import asyncpg
 
+from shop import bookings
 from shop.processes import Child, Service, run, start, start_service
 from shop.reconcile import SERVICES
 from triumvir.local import PrivateServers
@@ -46,9 +48,8 @@ class System:
         try:
             self._say("starting a RabbitMQ and a Postgres of its own, and the shop's three HTTP services")
             await self._start_servers()
-            self._say("making the schema")
             await self.triumvir("migrate")
-            self._say(f"adding the workflow and a client; starting {', '.join(PROCESSES)}")
+            self._say(f"starting {', '.join(PROCESSES)}")
             async with asyncio.TaskGroup() as starting:
                 starting.create_task(self._prepare())
                 for name in PROCESSES:
@@ -80,6 +81,7 @@ class System:
 
     async def triumvir(self, *arguments: str) -> str:
         """What a command of ``triumvir`` prints. Raises RuntimeError with its complaint if it fails."""
+        self._say(f"triumvir {' '.join(arguments)}")
         return await run([TRIUMVIR, *arguments], env=self._env)
 
     def dead(self) -> list[str]:
@@ -105,11 +107,19 @@ class System:
 
     async def _prepare(self) -> None:
         async with asyncio.TaskGroup() as preparing:
-            preparing.create_task(run([sys.executable, "-m", "shop.bookings"], env=self._env))
+            preparing.create_task(self._create_bookings())
             preparing.create_task(self.triumvir("workflows", "apply", "shop.workflow:order_fulfilment"))
             adding = preparing.create_task(self.triumvir("clients", "add", CLIENT, "--json"))
         added: dict[str, Any] = json.loads(adding.result())
         self.client_url = added["url"]
+
+    async def _create_bookings(self) -> None:
+        """The shop's own table, beside those of Triumvir."""
+        connection = await asyncpg.connect(self.servers.database.url)
+        try:
+            await bookings.create_table(connection)
+        finally:
+            await connection.close()
 
     async def _end(self) -> None:
         """Ends what runs. Its data is thrown away, so nothing has to be put in order."""
