@@ -1,0 +1,224 @@
+"""Agents that do what an order's payload says, step by step, and write every call down in a file.
+
+A payload names a behaviour for each step (``{"a": "permanent"}``), or a list of them for one call after another;
+without one a step is ``ok``. What each means stands in ``_act``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from pydantic import BaseModel
+
+from tests.waiting import eventually
+from triumvir.agent import Agent, Context
+from triumvir.errors import Permanent, Transient
+from triumvir.workflow import Step, Workflow
+
+BOOKINGS = "create table public.bookings (key text not null, call int not null)"
+
+lab = Agent("lab")
+ghost = Agent("ghost")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One line of the ledger."""
+
+    step: str
+    key: str
+    order: str
+    call: int
+    attempt: int
+    fence: int
+    at: float
+    thread: str
+
+
+def calls(folder: Path, order_id: str) -> list[Call]:
+    """Every call made for an order so far, in order."""
+    ledger = folder / "calls.jsonl"
+    lines = ledger.read_text().splitlines() if ledger.exists() else []
+    return [call for call in (Call(**json.loads(line)) for line in lines) if call.order == order_id]
+
+
+def open_gate(folder: Path, order_id: str) -> None:
+    """Let the calls go on that wait at the gate of this order."""
+    (folder / f"gate-{order_id}").touch()
+
+
+def _folder() -> Path:
+    return Path(os.environ["LAB_FOLDER"])
+
+
+def _write_down(ctx: Context, step: str) -> None:
+    call = Call(
+        step, ctx.idempotency_key, ctx.order_id, ctx.call, ctx.attempt, ctx.fence, time.time(),
+        threading.current_thread().name,
+    )  # fmt: skip
+    with (_folder() / "calls.jsonl").open("a") as ledger:
+        ledger.write(json.dumps(call.__dict__) + "\n")
+
+
+def _behaviour(ctx: Context, order: dict[str, Any], step: str) -> str:
+    named = order.get(step, "ok")
+    if isinstance(named, str):
+        return named
+    so_far = sum(call.step == step for call in calls(_folder(), ctx.order_id))
+    return str(named[min(so_far, len(named)) - 1])
+
+
+async def _perform(ctx: Context, order: dict[str, Any], step: str) -> Any:
+    _write_down(ctx, step)
+    return await _act(ctx, _behaviour(ctx, order, step), step)
+
+
+async def _act(ctx: Context, behaviour: str, step: str) -> Any:
+    match behaviour:
+        case "ok":
+            return {"step": step, "key": ctx.idempotency_key, "known": sorted(ctx.results)}
+        case "hang":
+            return await asyncio.Event().wait()
+        case "gate":
+            gate = _folder() / f"gate-{ctx.order_id}"
+            await eventually(gate.exists, what="the gate")
+            return step
+        case _:
+            return _raise_or_return(behaviour)
+
+
+def _raise_or_return(behaviour: str) -> Any:
+    match behaviour:
+        case "permanent":
+            raise Permanent("no way")
+        case "permanent-doubt":
+            raise Permanent("no way", effect="unknown")
+        case "transient":
+            raise Transient("not now", effect="none")
+        case "transient-doubt":
+            raise Transient("not now")
+        case "later":
+            raise Transient("not now", effect="none", retry_after=timedelta(milliseconds=400))
+        case "value-error":
+            raise ValueError("odd \x00 text \ud800")
+        case "system-exit":
+            raise SystemExit(3)
+        case "own-cancel":
+            raise asyncio.CancelledError
+        case "stop-iteration":
+            return next(iter([]))
+    return {
+        "huge": "x" * 300_000,
+        "nul": "a\x00b",
+        "surrogate": "\ud800",
+        "big-number": 2**70,
+        "nan": float("nan"),
+        "object": object(),
+        "null": None,
+    }[behaviour]
+
+
+def _offer(agent: Agent, name: str) -> None:
+    """An operation ``name`` with the undo ``un-name``."""
+
+    @agent.operation(name, undo=f"un-{name}")
+    async def run(ctx: Context, order: dict[str, Any]) -> Any:
+        return await _perform(ctx, order, name)
+
+    @agent.undo(f"un-{name}")
+    async def undo(ctx: Context, order: dict[str, Any], result: Any) -> Any:
+        return await _perform(ctx, order, f"un-{name}")
+
+
+for _name in ("a", "b", "c"):
+    _offer(lab, _name)
+_offer(ghost, "a")
+
+
+class Charge(BaseModel):
+    amount: int
+
+
+@lab.operation("typed")
+async def typed(ctx: Context, order: Charge) -> Charge:
+    _write_down(ctx, "typed")
+    return Charge(amount=order.amount * 2)
+
+
+@lab.operation("plain")
+def plain(ctx: Context, order: dict[str, Any]) -> Any:
+    _write_down(ctx, "plain")
+    behaviour = _behaviour(ctx, order, "plain")
+    return "done" if behaviour == "ok" else _raise_or_return(behaviour)
+
+
+@lab.operation("busy")
+def busy(ctx: Context, order: dict[str, Any]) -> int:
+    """Computes for so many seconds without ever waiting."""
+    end, rounds = time.monotonic() + float(order["seconds"]), 0
+    while time.monotonic() < end:
+        rounds += 1
+    return rounds
+
+
+@lab.operation("book")
+async def book(ctx: Context, order: dict[str, Any]) -> str:
+    _write_down(ctx, "book")
+    behaviour = _behaviour(ctx, order, "book")
+    async with ctx.transaction() as connection:
+        await connection.execute(
+            "insert into bookings (key, call) values ($1, $2)", ctx.idempotency_key, ctx.call
+        )
+        if behaviour == "nested":
+            async with ctx.transaction():
+                pass
+        if behaviour == "raise-inside":
+            raise Transient("not now", effect="none")
+        if behaviour == "fence":
+            await _fence_off(ctx)
+    if behaviour == "raise-after":
+        raise Transient("not now", effect="none")
+    return "booked"
+
+
+async def _fence_off(ctx: Context) -> None:
+    """As a supervisor does that took the attempt for dead, in the middle of its transaction."""
+    connection = await asyncpg.connect(os.environ["TRIUMVIR_DATABASE_URL"])
+    try:
+        await connection.execute("update triumvir.inbox set refuse_upto = $1 where fence = $1", ctx.fence)
+    finally:
+        await connection.close()
+
+
+def _steps(agent: str, *names: str, within: timedelta | None = None) -> Iterator[Step]:
+    for name in names:
+        yield Step(name, agent=agent, operation=name, undo=f"un-{name}", complete_within=within)
+
+
+def _solo(name: str, within: timedelta | None = None) -> Workflow:
+    return Workflow(name, 1, [Step(name, agent="lab", operation=name, complete_within=within)])
+
+
+_HASTY = timedelta(milliseconds=700)
+
+WORKFLOWS = [
+    Workflow("trio", 1, list(_steps("lab", "a", "b", "c")), on_error="compensate"),
+    Workflow("trio-halt", 1, list(_steps("lab", "a", "b", "c")), on_error="halt"),
+    Workflow("solo", 1, list(_steps("lab", "a"))),
+    Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),
+    Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
+    Workflow("ghost", 1, list(_steps("ghost", "a"))),
+    Workflow("missing", 1, [Step("missing", agent="lab", operation="missing")]),
+    *(_solo(name) for name in ("typed", "plain", "busy")),
+    _solo("book"),
+]
