@@ -167,9 +167,7 @@ class _Call:
         await asyncio.wait(flights.values(), timeout=self.time_left())
         suspects: list[int] = []
         for index, flight in flights.items():
-            if not flight.done() or flight.cancelled():
-                continue
-            outcome = flight.result()
+            outcome = flight.outcome()
             if outcome is None:
                 suspects.append(index)
             else:
