@@ -180,10 +180,12 @@ class Cluster:
         await service.start()
         return service
 
-    async def arm(self, name: str, point: str, n: int = 1) -> ServiceProcess:
-        """Start this service again, to die when it reaches the crash point for the n-th time; then unarmed."""
+    async def arm(self, name: str, point: str, *counts: int) -> ServiceProcess:
+        """Start this service again, to die when it reaches the crash point for the n-th time; the next number is
+        for its next life, and so on; after that it lives unarmed.
+        """
         service = self.services[name]
-        await service.restart(TRIUMVIR_CRASH_AT=f"{point}:{n}")
+        await service.restart(*({"TRIUMVIR_CRASH_AT": f"{point}:{n}"} for n in counts))
         return service
 
     def crashes(self, point: str) -> int:

@@ -37,7 +37,8 @@ class ServiceProcess:
         self._env = {**os.environ, **env, "TRIUMVIR_HEALTH_PORT_FILE": str(self._port_file)}
         self._command = _command(kind, arguments, launcher)
         self._process: asyncio.subprocess.Process | None = None
-        self._deaths_before = 0
+        self._next_lives: Sequence[Mapping[str, str]] = ()
+        self._exits_before = 0
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -45,8 +46,9 @@ class ServiceProcess:
         assert self._process is not None
         return self._process.pid
 
-    async def start(self, **once: str) -> None:
-        """Start it; ``once`` is added to the environment of this life only."""
+    async def start(self, *lives: Mapping[str, str]) -> None:
+        """Start it. ``lives``: what is added to the environment of its first life, its second, and so on."""
+        once, self._next_lives = (lives[0], lives[1:]) if lives else ({}, ())
         self._port_file.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -58,7 +60,7 @@ class ServiceProcess:
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         self.exits.append(await process.wait())
         if self.restarting:
-            await self.start()
+            await self.start(*self._next_lives)
 
     def send(self, number: signal.Signals) -> None:
         """SIGSTOP and SIGCONT, SIGTERM, SIGKILL. It is started again after it ended."""
@@ -69,12 +71,12 @@ class ServiceProcess:
     async def ready(self, within: float = 40.0) -> None:
         await eventually_true(self._is_ready, within=within, what=f"readiness of {self.name} ({self.log})")
 
-    async def restart(self, number: signal.Signals = signal.SIGTERM, **once: str) -> None:
-        """End it with this signal and start it with ``once``; returns as soon as it is started."""
+    async def restart(self, *lives: Mapping[str, str], number: signal.Signals = signal.SIGTERM) -> None:
+        """End it with this signal and start it again (see :meth:`start`); returns as soon as it is started."""
         await self.stop(number)
         self.restarting = True
-        self._deaths_before = len(self.exits)
-        await self.start(**once)
+        self._exits_before = len(self.exits)
+        await self.start(*lives)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 25.0) -> int:
         """End it for good; SIGKILL when it does not. Its exit code."""
@@ -91,11 +93,11 @@ class ServiceProcess:
             await self._watching
         return self.exits[-1]
 
-    async def dies(self, code: int = 137, within: float = 30.0) -> bool:
-        """Whether it ends with this code, since it was last restarted on purpose."""
-        deaths = self._deaths_before
+    async def dies(self, code: int = 137, *, times: int = 1, within: float = 30.0) -> bool:
+        """Whether it ends so often with this code, since it was last restarted on purpose."""
+        before = self._exits_before
         try:
-            await eventually(lambda: code in self.exits[deaths:], within=within)
+            await eventually(lambda: self.exits[before:].count(code) >= times, within=within)
         except AssertionError:
             return False
         return True
