@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +18,7 @@ from triumvir.contracts.json_text import parse_value
 from triumvir.contracts.messages import StepCompensate, StepRequest
 from triumvir.errors import ContractError, OperationError, Permanent, Transient
 from triumvir.runtime.crash import crash_point
+from triumvir.telemetry import metrics
 
 _LONGEST_WAIT: Final = timedelta(seconds=30)
 
@@ -141,6 +143,7 @@ async def _call_and_commit(
 async def _call_once(operation: Operation[Any], ctx: Context, arguments: list[Any]) -> Any:
     """One call, no longer than the time left. Whatever it raises becomes an OperationError."""
     crash_point("agent.call.before")
+    began = time.monotonic()
     try:
         async with asyncio.timeout(ctx.time_left.total_seconds()):
             if operation.is_async:
@@ -157,6 +160,8 @@ async def _call_once(operation: Operation[Any], ctx: Context, arguments: list[An
         if _is_ours(error):
             raise
         raise Transient(f"{type(error).__name__}: {error}") from error
+    finally:
+        metrics.OPERATION_SECONDS.record(time.monotonic() - began, operation.full_name)
     crash_point("agent.call.after")
     return returned
 
