@@ -70,9 +70,9 @@ class Board:
         """The last line of result."""
         self._lines.print(escaped(text), soft_wrap=True)
 
-    def close_with(self, title: str, counts: Counter[str]) -> None:
-        """The closing table."""
-        closing = table("status", "orders", title=title)
+    def close_with(self, counts: Counter[str]) -> None:
+        """The closing table: how many orders stand at each status. To be called after the context."""
+        closing = table("status", "orders")
         for name, count in counts.most_common():
             closing.add_row(coloured(name), str(count))
         self._lines.print(closing)
@@ -84,7 +84,7 @@ def status_line(status: Status) -> str:
         part
         for part in (
             f"{status.step}:" if status.step else "",
-            status.detail if status.status != "received" and status.detail else "",
+            (status.detail or "").removeprefix(f"{status.status}: ") if status.status != "received" else "",
         )
         if part
     )

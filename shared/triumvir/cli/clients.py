@@ -88,9 +88,7 @@ def add_client(
         write_json(made)
         return
     if made.url is None:
-        say(
-            f"client {made.client} was there already; its process {instance} now has the queue {made.status_queue}"
-        )
+        say(f"client {made.client} was there already; it now has the queue {made.status_queue}")
         return
     say(
         f"client    {made.client}\npassword  {made.password}\nqueue     {made.status_queue}\nurl       {made.url}"
@@ -130,7 +128,9 @@ def list_clients(
 
 
 async def add(settings: Settings, name: str, instance: str | None = None) -> NewClient:
-    """Add a client, or a queue for an instance of one that exists. Raises ConfigurationError if all is there."""
+    """Add a client, or what one that exists lacks: its queue, or the queue of an instance. Raises
+    ConfigurationError if all is there.
+    """
     queue = status_queue(name, instance)
     vhost = vhost_of(settings.broker_url)
     async with BrokerAdmin(settings.management_url) as admin:
@@ -139,7 +139,7 @@ async def add(settings: Settings, name: str, instance: str | None = None) -> New
             raise ConfigurationError(
                 f"client {name!r} exists on another vhost of this broker; choose another name"
             )
-        if exists and instance is None:
+        if exists and instance is None and queue in await admin.queue_depths(vhost):
             raise ConfigurationError(
                 f"client {name!r} exists already; its password cannot be shown again"
                 f" (another process of it: triumvir clients add {name} --instance NAME)"

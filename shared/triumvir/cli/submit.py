@@ -66,7 +66,7 @@ def submit(
             run(_submit(Client(address, instance=instance), lines, workflow, sending, follow=follow))
         finally:
             board.move(sending.bar, sending.sent + sending.failed)
-        sending.close()
+    sending.close()
     if sending.went_wrong:
         raise typer.Exit(1)
 
@@ -142,7 +142,7 @@ class _Sending:
         """The last words: how many were sent, and how they ended."""
         seconds = time.monotonic() - self._began
         if self.last:
-            self.board.close_with("how the orders stand", Counter(self.last.values()))
+            self.board.close_with(Counter(self.last.values()))
         self.board.conclude(f"{self.sent} sent, {self.failed} failed in {seconds:.1f} s")
 
     def _move(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import Sequence
+from typing import Final
 
 from triumvir.broker import Connection, Publisher, connect, status_queue
 from triumvir.client.courier import Courier
@@ -14,6 +16,9 @@ from triumvir.client.outgoing import Letter, Sender
 from triumvir.client.registry import Registry
 from triumvir.contracts.messages import Status
 from triumvir.errors import BrokerError
+
+PAUSE: Final = 1.0
+"""Seconds at most between two attempts to subscribe while the broker is away."""
 
 
 class Desk:
@@ -63,21 +68,33 @@ class Desk:
         return self.sender.client
 
     async def follow(self) -> None:
-        """Begin to read the status queue, if that was not begun. Raises BrokerError if it is not there."""
-        sender = self.sender
+        """Begin to read the status queue, if that was not begun; an outage of the broker is waited out.
+
+        Raises BrokerError if the queue is not there or not ours.
+        """
         async with self._subscribing:
-            if self._follower is not None:
-                return
-            follower = Follower(
-                connection_url=self._url,
-                connection_name=self._label("statuses"),
-                queue=sender.status_queue,
-                take=self._take,
-                on_reconnect=self._registry.ask_again,
-                on_end=self._end,
-            )
+            while self._follower is None:
+                self._follower = await self._subscribed(self.sender)
+
+    async def _subscribed(self, sender: Sender) -> Follower | None:
+        """A follower that reads the queue; None if the broker is or was away, so that it is worth trying again."""
+        epoch = self._connection.epoch if self._connection is not None else 0
+        follower = Follower(
+            connection_url=self._url,
+            connection_name=self._label("statuses"),
+            queue=sender.status_queue,
+            take=self._take,
+            on_reconnect=self._registry.ask_again,
+            on_end=self._end,
+        )
+        try:
             await follower.start(self._timeout)
-            self._follower = follower
+        except BrokerError:
+            if self._connection is None or (self._connection.is_open and self._connection.epoch == epoch):
+                raise
+            await asyncio.sleep(random.uniform(0.5, 1.0) * PAUSE)
+            return None
+        return follower
 
     async def query(self, order_id: str, from_sequence: int) -> None:
         """Have every status of an order from ``from_sequence`` on sent again. Raises BrokerError."""

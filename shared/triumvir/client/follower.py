@@ -47,16 +47,20 @@ class Follower:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, timeout: float) -> None:
-        """Subscribe. Raises BrokerError if the queue is not there or not ours."""
-        self._connection = await connect(self._url, self._name, timeout=timeout)
-        self._connection.on_reconnect(self._on_reconnect)
-        self._consumer = Consumer(self._connection, self._queue, PREFETCH, timeout=timeout)
+        """Subscribe. Raises BrokerError if the queue is not there or not ours, or the broker is away."""
         try:
+            self._connection = await connect(self._url, self._name, timeout=timeout)
+            self._connection.on_reconnect(self._on_reconnect)
+            self._consumer = Consumer(self._connection, self._queue, PREFETCH, timeout=timeout)
             await self._warn_of_others(self._consumer)
             await self._consumer.start()
-        except BrokerError as error:
-            await self._connection.close()
-            raise BrokerError(f"{error}; a client and its queue are made by: triumvir clients add") from None
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, BrokerError) and self._consumer is not None:
+                raise BrokerError(
+                    f"{error}; a client and its queue are made by: triumvir clients add"
+                ) from None
+            raise
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._receive(self._consumer)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import urllib.parse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,8 +18,13 @@ from triumvir.broker import (
     Outcome,
     OutMessage,
     Publisher,
+    client_topology,
+    connect,
+    core_topology,
+    declare,
     status_queue,
 )
+from triumvir.broker.admin import BrokerAdmin
 from triumvir.contracts import codec
 from triumvir.contracts.messages import Status, StatusName
 from triumvir.contracts.names import order_key, status_id
@@ -28,6 +36,22 @@ class Account:
 
     name: str
     url: str
+
+
+@asynccontextmanager
+async def added_account(broker_url: str, management_url: str) -> AsyncIterator[Account]:
+    """A client with its permissions and its queue, as `triumvir clients add` makes it; removed afterwards."""
+    vhost = urllib.parse.urlsplit(broker_url).path.removeprefix("/")
+    name, password = f"shop-{vhost.removeprefix('test-')}", "pa:ss/@%"
+    connection = await connect(broker_url, "test setup")
+    await declare(connection, core_topology(quorum=False) + client_topology(name, quorum=False))
+    await connection.close()
+    async with BrokerAdmin(management_url) as admin:
+        await admin.add_client(vhost, name, password)
+        place = urllib.parse.urlsplit(broker_url)
+        secret = urllib.parse.quote(password, safe="")
+        yield Account(name, place._replace(netloc=f"{name}:{secret}@{place.hostname}:{place.port}").geturl())
+        await admin.remove_client(name)
 
 
 class Door:
@@ -62,6 +86,15 @@ class Door:
             body=codec.encode(status),
         )
         assert await self._publisher.publish([message]) == [Outcome.CONFIRMED]
+
+    async def all_that_came(self, count: int) -> list[str]:
+        """Message ids of everything that came, once these are ``count`` different ones."""
+        ids: set[str] = set()
+        while len(ids) < count:
+            batch = await self._consumer.batch(100)
+            ids |= {delivery.message_id or "" for delivery in batch}
+            await self._consumer.settle(batch)
+        return sorted(ids)
 
     async def close(self) -> None:
         await self._consumer.close()
