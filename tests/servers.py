@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import urllib.parse
@@ -77,13 +78,16 @@ class ServerSet:
         finally:
             self.manage("DELETE", f"vhosts/{name}")
 
-    def manage(self, method: str, path: str) -> bytes:
+    def manage(self, method: str, path: str, content: object = None) -> bytes:
         """A request to the broker's management API at ``/api/<path>``; the body of the answer."""
         url = urllib.parse.urlsplit(self.management_url)
         credentials = b64encode(f"{url.username}:{url.password}".encode()).decode()
         headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
         request = urllib.request.Request(
-            f"http://{url.hostname}:{url.port}/api/{path}", method=method, headers=headers
+            f"http://{url.hostname}:{url.port}/api/{path}",
+            data=None if content is None else json.dumps(content).encode(),
+            method=method,
+            headers=headers,
         )
         with urllib.request.urlopen(request, timeout=30) as response:
             body: bytes = response.read()

@@ -154,6 +154,22 @@ class BrokerAdmin:
             for queue in await self._list("queues", vhost)
         }
 
+    async def version(self) -> str:
+        """RabbitMQ's own version, such as ``3.10.8``."""
+        found = await self._request("GET", "overview")
+        return str(found.get("rabbitmq_version", "")) if isinstance(found, dict) else ""
+
+    async def queue_arguments(self, vhost: str) -> dict[str, dict[str, Any]]:
+        """The arguments every queue of ``vhost`` was declared with, by name."""
+        return {
+            queue["name"]: dict(queue.get("arguments") or {}) for queue in await self._list("queues", vhost)
+        }
+
+    async def permissions(self, vhost: str, user: str) -> tuple[str, str, str] | None:
+        """What ``user`` may configure, write and read in ``vhost``, as patterns; None if nothing at all."""
+        found = await self._request("GET", "permissions", vhost, user, missing_ok=True)
+        return None if found is None else (found["configure"], found["write"], found["read"])
+
     async def consumers(self, vhost: str) -> list[QueueConsumer]:
         """Every consumer in ``vhost``."""
         return [

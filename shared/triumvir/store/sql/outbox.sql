@@ -27,3 +27,8 @@ select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trac
 from unnest(:nos::bigint[], :ns::int[]) as k(no, n)
 join transitions t on t.no = k.no and t.n = k.n
 join orders o on o.no = t.no;
+
+-- name: ageing
+-- Rows whose lease lapsed and that nobody swept: how many, and for how long (seconds).
+select count(*) as unsent, coalesce(extract(epoch from clock_timestamp() - min(lease)), 0)::float8 as seconds
+from outbox where lease < clock_timestamp();
