@@ -28,7 +28,7 @@ PYTHON = [block for block in BLOCKS if block.language == "python"]
 MESSAGES = [block for block in BLOCKS if len(block.info) > 1 and block.info[1] in codec.types()]
 SETTINGS = {f"TRIUMVIR_{name.upper()}" for name in Settings.model_fields}
 
-_LOCAL_PATH = re.compile(r"(?<![\w.~])/(?:home|root|work|tmp|Users)/")
+_LOCAL_PATH = re.compile(r"(?<![\w.~])/(?:home|root|work|Users)/")
 _PAGE_NAME = re.compile(r"\b[A-Za-z_]+\.md\b")
 
 
