@@ -1,4 +1,4 @@
-"""Keys and ids that travel on the wire (PROTOCOL: keys, identity). Pure string functions."""
+"""Keys and ids that travel on the wire. Pure string functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telemetry never breaks work (PITFALLS F59): a collector that is there, away, broken or hanging."""
+"""Telemetry never breaks work (F59): a collector that is there, away, broken or hanging."""
 
 from __future__ import annotations
 

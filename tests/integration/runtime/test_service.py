@@ -1,4 +1,4 @@
-"""The chassis as processes live it: start, stop, fail, hang. PITFALLS F43 for the part without broker."""
+"""The chassis as processes live it: start, stop, fail, hang. F43 for the part without broker."""
 
 from __future__ import annotations
 

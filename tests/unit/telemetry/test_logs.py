@@ -1,4 +1,4 @@
-"""One JSON object a line, with who and which order, without secrets (PITFALLS F71)."""
+"""One JSON object a line, with who and which order, without secrets (F71)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PITFALLS F71: no secret at any level on any failure. The redactor alone."""
+"""F71: no secret at any level on any failure. The redactor alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traceparent travels whatever happens; garbage changes nothing (PITFALLS F59)."""
+"""The traceparent travels whatever happens; garbage changes nothing (F59)."""
 
 from __future__ import annotations
 
