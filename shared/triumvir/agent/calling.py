@@ -104,6 +104,8 @@ async def _until_over(
         return await once()
     except OperationError as error:
         failed = error
+    if not ctx.time_left:
+        raise failed
     async for attempt in stamina.retry_context(
         on=lambda error: _wait_before_next(error, ctx.time_left),
         attempts=max(1, request.attempts_allowed),
