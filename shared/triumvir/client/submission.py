@@ -22,6 +22,8 @@ MAX_BYTES: Final = 262_144
 MAX_DEPTH: Final = 64
 """Like MAX_BYTES the submitter's default; where it is set to allow less, the order is rejected there."""
 _ENVELOPE_BYTES: Final = 4096
+_OPTIONAL: Final = {"version": None, "priority": 0, "not_before": None, "progress": False}
+"""Left out where they say nothing: the strict parse at the door costs by the member."""
 
 _M = TypeVar("_M", bound=Message)
 
@@ -44,15 +46,15 @@ class Submission:
 
     def body(self, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> tuple[OrderSubmit, bytes]:
         """The message and its body. Raises ContractError, naming the field and the fix, if it would be refused."""
-        members = {
+        members: dict[str, Any] = {
             "order_id": self.order_id,
             "workflow": self.workflow,
-            "version": self.version,
             "payload": orjson.Fragment(_json_text(self.payload)),
-            "priority": self.priority,
-            "not_before": self.not_before,
-            "progress": self.progress,
         }
+        for name, default in _OPTIONAL.items():
+            value = getattr(self, name)
+            if value != default:
+                members[name] = value
         message, body = checked(OrderSubmit, members, max_bytes + _ENVELOPE_BYTES, max_depth)
         size = len(message.payload.text.encode())
         if size > max_bytes:

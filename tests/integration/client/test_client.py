@@ -32,8 +32,7 @@ async def test_a_submission_carries_its_identity_and_a_trace(
     assert came.type == "order.submit.v1"
     assert tracing.adopt(came.headers) is not None
     assert orjson.loads(came.body) == {
-        "order_id": "1", "workflow": "order-fulfilment", "version": None, "payload": {"a": 1},
-        "priority": 5, "not_before": None, "progress": True,
+        "order_id": "1", "workflow": "order-fulfilment", "payload": {"a": 1}, "priority": 5, "progress": True
     }  # fmt: skip
 
 
