@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from triumvir.broker import ORDERS, REPLIES, Delivery, agent_queue, agent_topology, dead_queue
+from triumvir.broker import (
+    ORDERS,
+    REPLIES,
+    Consumer,
+    Delivery,
+    Topology,
+    agent_queue,
+    agent_topology,
+    dead_queue,
+)
+from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import BrokerLink
 from triumvir.runtime.chassis import Chassis
 from triumvir.runtime.intake import Intake
@@ -17,10 +28,11 @@ from triumvir.runtime.outgoing import DeadLetter
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Session, Store
 from triumvir.store.statements import statement
-from triumvir.workflow import Workflow
+from triumvir.workflow import Step, Workflow
 
 _SUFFIX: Final = ".dead"
 _PREFETCH: Final = 50
+_SILENCE_SECONDS: Final = 0.5
 
 
 class DeadQueues:
@@ -38,21 +50,36 @@ class DeadQueues:
 
     async def watch(self) -> None:
         """Subscribes to those that are not consumed yet."""
-        await self._watch(ORDERS)
-        await self._watch(REPLIES)
-        for agent in await _agents(self._session):
-            await self._watch(agent_queue(agent), agent)
+        for queue, topology in (await self._queues()).items():
+            if queue not in self._watched:
+                await self._watch(queue, topology)
 
-    async def _watch(self, queue: str, agent: str | None = None) -> None:
-        if queue in self._watched:
-            return
-        settings = self._chassis.settings
-        topology = None if agent is None else agent_topology(agent, quorum=settings.quorum_queues)
+    async def drain(self) -> None:
+        """Takes what is in them now, for a supervisor that makes one pass."""
+        queues = await self._queues()
+        await asyncio.gather(*(self._drain(queue, topology) for queue, topology in queues.items()))
+
+    async def _queues(self) -> dict[str, Topology | None]:
+        """What is watched over, with what has to be declared for it."""
+        quorum = self._chassis.settings.quorum_queues
+        agents = {
+            agent_queue(name): agent_topology(name, quorum=quorum) for name in await _agents(self._session)
+        }
+        return {ORDERS: None, REPLIES: None, **agents}
+
+    async def _watch(self, queue: str, topology: Topology | None) -> None:
         consumer = await self._broker.consume(dead_queue(queue), _PREFETCH, topology=topology)
         marks = self._store.session(f"marks {queue}")
         intake = Intake(consumer, self.handle, self._undeliverable.quarantine, marks, _PREFETCH)
-        self._chassis.add_loop(Loop(f"dead letters {queue}", intake.step, settings.poll_interval))
+        poll = self._chassis.settings.poll_interval
+        self._chassis.add_loop(Loop(f"dead letters {queue}", intake.step, poll))
         self._watched.add(queue)
+
+    async def _drain(self, queue: str, topology: Topology | None) -> None:
+        consumer = await self._broker.consume(dead_queue(queue), _PREFETCH, topology=topology)
+        while deliveries := await _next(consumer):
+            await self.handle(deliveries)
+            await consumer.settle(deliveries)
 
     async def handle(self, deliveries: Sequence[Delivery]) -> None:
         """Returns once each of them is known to the store."""
@@ -69,10 +96,27 @@ class DeadQueues:
             await self._undeliverable.keep([_letter(delivery) for delivery in unknown])
 
 
+async def _next(consumer: Consumer) -> list[Delivery]:
+    """What is there; nothing once the queue has been silent for a while."""
+    try:
+        async with asyncio.timeout(_SILENCE_SECONDS):
+            return await consumer.batch(_PREFETCH)
+    except TimeoutError:
+        return []
+
+
 async def _agents(session: Session) -> set[str]:
+    """Every agent that a definition names; one that this release cannot read names none."""
     async with session.connection() as connection:
         rows = await statement("all_definitions").rows(connection)
-    return {step.agent for row in rows for step in Workflow.from_json(row["definition"]).steps}
+    return {step.agent for row in rows for step in _steps(row["definition"])}
+
+
+def _steps(definition: str) -> Sequence[Step]:
+    try:
+        return Workflow.from_json(definition).steps
+    except DefinitionError:
+        return ()
 
 
 def _letter(delivery: Delivery) -> DeadLetter:

@@ -36,7 +36,7 @@ async def serve(once: bool, chassis: Chassis) -> None:
         Overdue(store.session("overdue"), relay, decider, settings), Holds(store.session("holds"), relay)
     )
     dead = DeadQueues(chassis, broker, store, Undeliverable(store.session("dead letters"), relay, settings))
-    upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.watch)
+    upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.drain if once else dead.watch)
     await Lease(chassis, store.session("lease")).start(chassis)
     chassis.add_readiness("database", store.ready)
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)

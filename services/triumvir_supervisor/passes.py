@@ -25,5 +25,5 @@ class Passes:
     async def once(self, upkeep: Upkeep, done: Callable[[], None]) -> None:
         """One pass with its upkeep, for ``--once``."""
         await self.step()
-        await upkeep.tidy()
+        await upkeep.step()
         done()
