@@ -42,7 +42,7 @@ class Child:
 
     def complaint(self) -> str:
         """The end of its log, for an error message."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        return "\n".join(map(_short, self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]))
 
     async def kill(self) -> None:
         """SIGKILL: it has no chance to put anything in order."""
@@ -104,7 +104,8 @@ async def run(command: list[str], *, env: Mapping[str, str] | None = None) -> st
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{complaint.decode() or output.decode()}")
+        words = (complaint or output).decode(errors="replace").strip()
+        raise RuntimeError(f"{Path(command[0]).name} {' '.join(command[1:])} failed:\n{words}")
     return output.decode()
 
 
@@ -132,6 +133,15 @@ async def start_service(name: str, *, folder: Path, seed: int, port: int = 0) ->
         if not service.url:
             await service.kill()
     return service
+
+
+def _short(line: str) -> str:
+    """Of a line of log what a person reads first; the log itself has the rest."""
+    try:
+        entry = json.loads(line)
+        return f"{entry['level']}: {entry['event']} {entry.get('error', '')}".rstrip()
+    except (ValueError, TypeError, KeyError):
+        return line
 
 
 def _bound(command: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +19,9 @@ AMOUNTS: Final = {"inventory": "units", "payments": "amount", "shipping": "price
 
 ORDERS_AND_STEPS: Final = """
 select o.client || '/' || o.order_id as order_key, o.state,
-       s.step_no, s.state as step_state, s.effect, s.undo_state, s.result, s.error
+       s.step_no, s.state as step_state, s.effect, s.undo_state, s.result,
+       (select why from triumvir.transitions t
+        where t.no = o.no and t.to_state = 'compensating' order by n limit 1) as why_undone
 from triumvir.orders o left join triumvir.steps s using (no)
 order by o.no, s.step_no
 """
@@ -32,6 +35,9 @@ select count(*) from triumvir.inbox i join triumvir.instances p on p.id = i.owne
 where p.pid = $1 and i.state = 'running'
 """
 
+GIVEN_UP: Final = re.compile(r"\S+ failed \d+ times: ")
+"""How the history says that a step was not refused at once."""
+
 POLL_SECONDS: Final = 0.2
 
 
@@ -43,13 +49,15 @@ class Records:
     steps: dict[str, dict[str, Recorded]] = field(default_factory=dict)
     amounts: dict[str, dict[str, str]] = field(default_factory=dict)
     """What the results of steps that are done, and not undone, say of pieces and pounds."""
-    refused_by: dict[str, str] = field(default_factory=dict)
-    """The agent whose step failed for good."""
+    failed_at: dict[str, str] = field(default_factory=dict)
+    """The agent whose step failed for good, if one did."""
+    given_up: set[str] = field(default_factory=set)
+    """Not refused, but tried in vain too often."""
 
     @property
     def refused(self) -> set[str]:
         """Refused by check-order."""
-        return {order for order, agent in self.refused_by.items() if agent == CHECK}
+        return {order for order, agent in self.failed_at.items() if agent == CHECK} - self.given_up
 
 
 async def until_at_rest(connection: Any) -> None:
@@ -80,7 +88,9 @@ async def read(connection: Any) -> Records:
 def _take(records: Records, order: str, row: Any) -> None:
     agent = order_fulfilment.step(row["step_no"]).agent
     if row["step_state"] == "failed":
-        records.refused_by[order] = agent
+        records.failed_at[order] = agent
+        if GIVEN_UP.match(row["why_undone"] or ""):
+            records.given_up.add(order)
     if agent == CHECK:
         return
     recorded = _recorded(row)

@@ -87,9 +87,10 @@ def compare(
 def _group(order: str, state: str, records: Records, undone: set[str]) -> tuple[str, str]:
     if state != "compensated":
         return state, ""
-    why = "refused" if order in records.refused_by else "given up"
-    by = "check-order" if order in records.refused else records.refused_by.get(order, "")
-    return state, f"{'undone' if order in undone else 'nothing to undo'}: {why} by {by}"
+    why = "given up at" if order in records.given_up else "refused by"
+    agent = records.failed_at.get(order, "nobody")
+    where = "check-order" if agent == CHECK else agent
+    return state, f"{'undone' if order in undone else 'nothing to undo'}: {why} {where}"
 
 
 def _tally(
@@ -127,7 +128,7 @@ def _not_there(ends: Mapping[str, str], following: Following) -> Iterable[str]:
 
 
 def _without_undo(records: Records, undone: set[str]) -> list[str]:
-    sold = len(records.ends) - sum(agent == CHECK for agent in records.refused_by.values())
+    sold = len(records.ends) - sum(agent == CHECK for agent in records.failed_at.values())
     if undone or sold < ENOUGH_FOR_AN_UNDO:
         return []
     return [f"none of {sold} orders was undone with real undos; one has to be"]

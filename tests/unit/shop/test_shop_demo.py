@@ -37,7 +37,7 @@ def records() -> Records:
             "shop/3": {},
         },
         amounts={"shop/1": {"inventory": "3", "payments": "9.00", "shipping": "4"}},
-        refused_by={"shop/2": "payments", "shop/3": "orders"},
+        failed_at={"shop/2": "payments", "shop/3": "orders"},
     )
 
 
@@ -64,6 +64,13 @@ def test_a_run_in_which_all_agrees_is_good() -> None:
     line = last_line(report, 7.2, 1)
     assert line.startswith("3 orders: 1 processed, 2 compensated (1 with real undos); ")
     assert line.endswith("; ledgers, store and client agree; 7 s; seed 1")
+
+
+def test_an_order_that_was_given_up_is_not_counted_as_refused() -> None:
+    held = records()
+    held.given_up = {"shop/2"}
+    groups = compare(held, EFFECTS, EFFECTS, following()).groups
+    assert groups["compensated", "undone: given up at payments"] == 1
 
 
 def test_many_orders_without_a_real_undo_are_not_good() -> None:
