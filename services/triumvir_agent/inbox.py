@@ -28,9 +28,13 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The row is this process' own: call the operation."""
+    """The row is this process' own: call the operation. ``tries``: calls under this fence, the coming one included.
+    ``doubt``: a call of an instance that died under this fence was not heard out, so no failure is without effect.
+    """
 
     calls: int
+    tries: int
+    doubt: bool
     seconds_left: float
 
 
@@ -108,7 +112,7 @@ class Inbox:
                 connection, owner=self._owner, idle=self._idle(requests), **columns
             )
             crash_point("agent.begin.after_commit")
-            taken = {_row_key(row): Taken(row["calls"], row["seconds_left"]) for row in rows}
+            taken = {_row_key(row): _taken(row) for row in rows}
             left = [request for request in requests if key_of(request) not in taken]
             answers: dict[Key, Begun] = {**taken, **await self._look_up(connection, left)}
         self._calling.update((key, fences[key]) for key in taken)
@@ -164,6 +168,7 @@ class Inbox:
             crash_point("agent.finish.before_commit")
             rows = await statement("finish_requests").rows(
                 connection,
+                owner=self._owner,
                 nos=[finish.key[0] for finish in ordered],
                 step_nos=[finish.key[1] for finish in ordered],
                 directions=[finish.key[2] for finish in ordered],
@@ -174,6 +179,18 @@ class Inbox:
         crash_point("agent.finish.after_commit")
         landed = {(*_row_key(row), row["fence"]) for row in rows}
         return [(*finish.key, finish.fence) in landed for finish in finishes]
+
+    async def refuse_unknown(self, request: StepRequest) -> Begun:
+        """Closes the attempt to an operation that is not offered here, unless somebody has begun it elsewhere."""
+        no, step_no, direction = key_of(request)
+        async with self._counts.connection() as connection:
+            closed = await statement("refuse_unknown").value(
+                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+            )
+            if closed is not None:
+                return Refused("unknown_operation")
+            known = await self._look_up(connection, [request])
+        return known[key_of(request)]
 
     async def count_call(self, request: StepRequest) -> int | None:
         """Writes down one more call. None if the attempt was fenced off, or is out of time."""
@@ -229,6 +246,10 @@ def _answer(request: StepRequest, row: Row) -> Begun:
     if row["out_of_time"]:
         return Refused("no_time")
     return UnderWay()
+
+
+def _taken(row: Row) -> Taken:
+    return Taken(row["calls"], row["tries"], row["doubt"], row["seconds_left"])
 
 
 def _columns(requests: Sequence[StepRequest]) -> dict[str, list[Any]]:

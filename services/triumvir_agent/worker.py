@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from triumvir.agent import Agent, Context
@@ -94,8 +94,9 @@ class Worker:
         operation = self._agent.find(request.operation, direction_of(request))
         if operation is None:
             log.warning(events.OPERATION_REFUSED, order=request.order_id, operation=request.operation)
-            return replies.refusal(request, "unknown_operation", trace)
-        begun = await self._desk.begins.submit(request)
+            begun = await self._desk.inbox.refuse_unknown(request)
+        else:
+            begun = await self._desk.begins.submit(request)
         match begun:
             case UnderWay():
                 return None
@@ -115,9 +116,8 @@ class Worker:
             raise LookupError(f"{request.operation} is gone")
         transaction = RequestTransaction(self._desk.connections, self._desk.inbox, request)
         ctx = Context(request, taken.seconds_left, transaction, trace)
-        outcome = await call(
-            operation, request, ctx, lambda: self._desk.inbox.count_call(request), self._desk.policy
-        )
+        policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt)
+        outcome = await call(operation, request, ctx, lambda: self._desk.inbox.count_call(request), policy)
         calls = taken.calls + max(0, ctx.call - 1)
         _report(operation.full_name, request, outcome, calls)
         if not isinstance(outcome, Success) or not outcome.recorded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,8 +51,9 @@ def fold_every_reply() -> None:
 def finish_without_fence() -> None:
     """Write the outcome of a request whoever holds its row by now."""
     known = statements.statement("finish_requests")
-    unguarded = known.sql.replace("and i.fence = u.fence and i.state = 'running'", "")
-    assert unguarded != known.sql
+    guard = re.search(r"and i\.fence = u\.fence.*?(\$\d+::uuid).*?(?=returning)", known.sql, re.DOTALL)
+    assert guard is not None
+    unguarded = known.sql.replace(guard[0], f"and {guard[1]} is not null\n")
     statements._loaded()["finish_requests"] = replace(known, sql=unguarded)
 
 
@@ -74,7 +76,7 @@ def ignore_inbox() -> None:
     """Call for every delivery."""
 
     async def begin(self: Inbox, requests: Sequence[StepRequest]) -> list[Begun]:
-        return [Taken(1, 3.0) for _ in requests]
+        return [Taken(1, 1, False, 3.0) for _ in requests]
 
     async def commit(self: RequestTransaction, result: str) -> bool | None:
         connection = self._connection

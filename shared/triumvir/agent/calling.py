@@ -48,11 +48,15 @@ Outcome = Success | Failure
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Bounds of the calls made for one request. ``most_bytes``: the largest result, ``most_depth`` its nesting."""
+    """Bounds of the calls made for one request. ``most_bytes``: the largest result, ``most_depth`` its nesting;
+    ``spent``: calls that other instances made of the allowance; ``doubt``: one of them was not heard out.
+    """
 
     backoff: timedelta
     most_bytes: int
     most_depth: int = 64
+    spent: int = 0
+    doubt: bool = False
 
 
 class Fenced(OperationError):
@@ -68,13 +72,15 @@ async def call(
 
     Its first call was counted when the request was begun. ``Retry-After`` is honoured.
     """
+    doubt = policy.doubt
+    allowed = request.attempts_allowed - policy.spent
+    if allowed < 1:
+        return Failure("transient", _effect(doubt), "the calls allowed for this request are used up")
     try:
         arguments = _arguments(operation, request)
     except ValidationError as error:
-        return Failure(
-            "permanent", "none", f"the payload does not fit {operation.full_name}: {_short(error)}"
-        )
-    doubt = False
+        problem = f"the payload does not fit {operation.full_name}: {_short(error)}"
+        return Failure("permanent", _effect(doubt), problem)
 
     async def once() -> Success:
         nonlocal doubt
@@ -88,14 +94,18 @@ async def call(
             raise
 
     try:
-        return await _until_over(once, request, ctx, policy)
+        return await _until_over(once, allowed, ctx, policy)
     except OperationError as error:
-        effect: Literal["none", "unknown"] = "unknown" if doubt else "none"
-        return Failure("permanent" if isinstance(error, Permanent) else "transient", effect, _text(error))
+        kind: Literal["transient", "permanent"] = "permanent" if isinstance(error, Permanent) else "transient"
+        return Failure(kind, _effect(doubt), _text(error))
+
+
+def _effect(doubt: bool) -> Literal["none", "unknown"]:
+    return "unknown" if doubt else "none"
 
 
 async def _until_over(
-    once: Callable[[], Awaitable[Success]], request: StepRequest, ctx: Context, policy: CallPolicy
+    once: Callable[[], Awaitable[Success]], allowed: int, ctx: Context, policy: CallPolicy
 ) -> Success:
     """The first call that succeeds, or the last failure. A call that succeeds at once, as nearly all do, is spared
     the retry loop, which costs more than everything else around a call; the loop's first turn is what failed.
@@ -108,7 +118,7 @@ async def _until_over(
         raise failed
     async for attempt in stamina.retry_context(
         on=lambda error: _wait_before_next(error, ctx.time_left),
-        attempts=max(1, request.attempts_allowed),
+        attempts=allowed,
         timeout=ctx.time_left,
         wait_initial=policy.backoff,
         wait_max=min(_LONGEST_WAIT, ctx.time_left),

@@ -153,6 +153,8 @@ create table inbox (
     complete_by timestamptz,
     state       text        not null check (state in ('running', 'succeeded', 'failed', 'fenced')),
     calls       integer     not null default 0,
+    tries       integer     not null default 0,      -- calls under the present fence
+    doubt       boolean     not null default false,  -- a call under the present fence was not heard out
     reply       text,
     refuse_upto bigint      not null default 0,
     primary key (no, step_no, direction)
@@ -180,6 +182,7 @@ create table commands (
     unique (client, message_id)
 );
 create index commands_waiting on commands (client, order_id) where taken_at is null;
+create index commands_waiting_by_age on commands (id) where taken_at is null;
 
 -- Every process keeps its own row, and with it its lease. operations are agent/operation pairs.
 create table instances (

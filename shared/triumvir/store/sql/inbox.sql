@@ -1,6 +1,7 @@
 -- name: begin_requests
 -- Takes the inbox rows of these requests before the first call, or leaves them. An undo first closes the forward
--- row to every fence, unless a forward call is under way before its deadline. Returns what was taken.
+-- row to every fence, unless a forward call is, or may be, under way before its deadline. A row taken over from
+-- an instance that died under the same fence is in doubt: its call may still land. Returns what was taken.
 with request as (
     select * from unnest(
         :nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :generations::int[],
@@ -12,18 +13,21 @@ with request as (
     from request r where r.direction = 'undo' and r.complete_by > clock_timestamp()
     order by r.no, r.step_no
     on conflict (no, step_no, direction) do update set refuse_upto = excluded.refuse_upto
-    where not (i.state = 'running' and i.complete_by > clock_timestamp())
+    where not ((i.state = 'running' or i.doubt) and i.complete_by > clock_timestamp())
     returning i.no, i.step_no
 )
-insert into inbox as i (no, step_no, direction, fence, generation, owner, complete_by, state, calls)
-select r.no, r.step_no, r.direction, r.fence, r.generation, :owner::uuid, r.complete_by, 'running', 1
+insert into inbox as i (no, step_no, direction, fence, generation, owner, complete_by, state, calls,
+                        tries)
+select r.no, r.step_no, r.direction, r.fence, r.generation, :owner::uuid, r.complete_by, 'running', 1, 1
 from request r
 where r.complete_by > clock_timestamp()
   and (r.direction = 'do' or exists (select from closed c where c.no = r.no and c.step_no = r.step_no))
 order by r.no, r.step_no, r.direction
 on conflict (no, step_no, direction) do update set
     fence = excluded.fence, generation = excluded.generation, owner = excluded.owner,
-    complete_by = excluded.complete_by, state = 'running', calls = i.calls + 1, reply = null
+    complete_by = excluded.complete_by, state = 'running', calls = i.calls + 1, reply = null,
+    tries = case when i.fence = excluded.fence then i.tries + 1 else 1 end,
+    doubt = i.fence = excluded.fence and (i.doubt or i.state = 'running')
 where excluded.fence > i.refuse_upto
   and (i.state = 'fenced'
        or (i.state = 'failed' and i.fence < excluded.fence)
@@ -35,7 +39,7 @@ where excluded.fence > i.refuse_upto
        or (i.state = 'running' and i.fence = excluded.fence and i.owner = excluded.owner
            and (select r.idle from request r where r.no = i.no and r.step_no = i.step_no
                    and r.direction = i.direction)))
-returning no, step_no, direction, fence, calls,
+returning no, step_no, direction, fence, calls, tries, doubt,
           extract(epoch from complete_by - clock_timestamp())::float8 as seconds_left;
 
 -- name: read_inbox
@@ -46,9 +50,17 @@ from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :complet
      as r(no, step_no, direction, complete_by)
 left join inbox i on i.no = r.no and i.step_no = r.step_no and i.direction = r.direction;
 
+-- name: refuse_unknown
+-- No operation of that name here: this attempt is closed, unless somebody has begun it. No row: somebody has.
+insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
+values (:no::bigint, :step_no::smallint, :direction::text, 0, 'fenced', :fence::bigint)
+on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)
+where i.fence < excluded.refuse_upto
+returning no;
+
 -- name: count_call
 -- One more call under this fence is about to be made. No row: the request was fenced or out of time.
-update inbox set calls = calls + 1
+update inbox set calls = calls + 1, tries = tries + 1
 where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
   and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
   and complete_by > clock_timestamp()
@@ -56,12 +68,15 @@ returning calls;
 
 -- name: finish_requests
 -- running -> succeeded | failed, guarded by the fence. A row that is not returned belongs to another attempt.
--- The same outcome again lands too: the answer to the first commit may have been lost.
+-- A failure is the owner's to tell: somebody else may be calling by now. The same outcome again lands too: the
+-- answer to the first commit may have been lost.
 update inbox i set state = u.state, reply = u.reply, owner = null
 from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :states::text[],
             :replies::text[]) as u(no, step_no, direction, fence, state, reply)
 where i.no = u.no and i.step_no = u.step_no and i.direction = u.direction
-  and i.fence = u.fence and (i.state = 'running' or (i.state = u.state and i.reply = u.reply))
+  and i.fence = u.fence
+  and ((i.state = 'running' and (u.state = 'succeeded' or i.owner = :owner::uuid))
+       or (i.state = u.state and i.reply = u.reply))
 returning i.no, i.step_no, i.direction, i.fence;
 
 -- name: finish_in_transaction
