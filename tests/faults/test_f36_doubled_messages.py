@@ -20,9 +20,10 @@ async def test_f36_every_message_doubled_and_shuffled_changes_nothing(
     monkeypatch.setattr(Publisher, "publish", doubled(Publisher.publish, random.Random(36), copies.append))
     log = cluster.folder / "tap.log"
     await cluster.start(launcher="tests.faults.tap", FAULTS_TAP_LOG=str(log))
-    for _ in range(3):
-        await cluster.load.submit(30)
-    await cluster.assert_sound(within=90)
+    for _ in range(4):
+        await cluster.load.submit(16)
+        await cluster.settle(within=60)
+    await cluster.assert_sound(within=60)
     assert sum(copy.endswith("/submit") for copy in copies) > 20, "the client's messages were doubled"
     sent = log.read_text().splitlines()
     for part in ("/do/", "/undo/", "/reply/", "/received/", "/completed/", "/compensated/"):
