@@ -1,0 +1,69 @@
+"""A database as it is after a million orders: nearly all of them finished, some thousands alive."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from tests.servers import SCHEMA
+
+FINISHED: Final = 1_000_000
+WAITING: Final = 2_000
+RUNNING: Final = 1_000
+HELD: Final = 500
+COMMANDS_TAKEN: Final = 50_000
+COMMANDS_WAITING: Final = 200
+UNSENT: Final = 20_000
+
+_ORDER: Final = """
+    insert into orders (client, order_id, workflow, version, digest, state, fence, attempt, step, rank, status_queue,
+                        sequence, history, locked_by, complete_by, wake_at, held_by, ended_at)
+    select 'client-' || lpad((n * 20 / $1)::text, 2, '0'), {prefix} || lpad(n::text, 8, '0'), 'shop', 1, '\\x00',
+           {columns} from generate_series(0, $1 - 1) as n
+"""
+_ALIVE: Final = "'status.x', 3, 4,"
+_FINISHED: Final = f"'processed', n, 1, 3, n, {_ALIVE} null, null, null, null, clock_timestamp()"
+_WAITING: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, null, null"
+_RUNNING: Final = f"""
+    'processing', n, 1, 1, n, {_ALIVE} gen_random_uuid(), clock_timestamp() + (n - $1 / 2) * interval '1 s',
+    clock_timestamp() + (n - $1 / 3) * interval '1 s', null, null
+"""
+_HELD: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, 'agent:a' || n % 5, null"
+
+
+async def fill(url: str) -> None:
+    """Orders with a step each, in every state, commands and outbox rows; then what autovacuum would have done."""
+    connection = await asyncpg.connect(
+        url, server_settings={"search_path": SCHEMA, "synchronous_commit": "off"}
+    )
+    try:
+        for prefix, count, columns in (
+            ("'done-'", FINISHED, _FINISHED),
+            ("'waiting-'", WAITING, _WAITING),
+            ("'running-'", RUNNING, _RUNNING),
+            ("'held-'", HELD, _HELD),
+        ):
+            await connection.execute(_ORDER.format(prefix=prefix, columns=columns), count)
+        await connection.execute(
+            "insert into steps (no, step_no, attempt, state, effect, result)"
+            " select no, 1, 1, 'completed', 'certain', '{}' from orders where state = 'processed' order by no"
+        )
+        await connection.execute(
+            "insert into commands (client, order_id, message_id, kind, taken_at)"
+            " select client, order_id, order_id, 'cancel', clock_timestamp() from orders order by no limit $1",
+            COMMANDS_TAKEN,
+        )
+        await connection.execute(
+            "insert into commands (client, order_id, message_id, kind)"
+            " select client, order_id, order_id, 'cancel' from orders where state = 'processing' limit $1",
+            COMMANDS_WAITING,
+        )
+        await connection.execute(
+            "insert into outbox (lease, refs)"
+            " select clock_timestamp() + (n - $1 / 2) * interval '1 s', '[]' from generate_series(1, $1) as n",
+            UNSENT,
+        )
+        await connection.execute("vacuum analyze")
+    finally:
+        await connection.close()
