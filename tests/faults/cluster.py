@@ -77,9 +77,15 @@ class Cluster:
         self._overrides = overrides
         self._stack = AsyncExitStack()
         self._alerting: asyncio.Task[None] | None = None
+        self.client_url = ""
         self.client: Client
         self.load: Load
         self.database: asyncpg.Connection
+
+    def tune(self, **settings: str) -> None:
+        """Other settings for services that are not started yet."""
+        self._overrides |= settings
+        self.settings = Settings(**{**self.settings.model_dump(), **self._overrides})
 
     @property
     def vhost(self) -> str:
@@ -115,18 +121,22 @@ class Cluster:
     async def _set_up(self) -> None:
         await self.downstream.start()
         self._stack.push_async_callback(self.downstream.stop)
+        await self.reconnect()
+        await self.database.execute(BOOKINGS)
+        await apply_workflow(self.database, TRADE)
+        await self._declare()
+        self.client_url = await self._add_client()
+        self.client = await self._stack.enter_async_context(Client(self.client_url))
+        self.load = Load(self.client, self.seed)
+        await self.load.start()
+        self._stack.push_async_callback(self.load.stop)
+
+    async def reconnect(self) -> None:
+        """Open ``database``, the test's own connection: at first, and after the server was restarted."""
         self.database = await asyncpg.connect(
             self.settings.database_url, server_settings={"search_path": self.settings.database_schema}
         )
         self._stack.push_async_callback(self.database.close, timeout=5)
-        await self.database.execute(BOOKINGS)
-        await apply_workflow(self.database, TRADE)
-        await self._declare()
-        url = await self._add_client()
-        self.client = await self._stack.enter_async_context(Client(url))
-        self.load = Load(self.client, self.seed)
-        await self.load.start()
-        self._stack.push_async_callback(self.load.stop)
 
     async def _declare(self) -> None:
         quorum = self.settings.quorum_queues

@@ -90,7 +90,8 @@ async def test_f37_a_scheduler_that_sleeps_in_a_transaction(cluster: Cluster) ->
     """Whatever it had locked is freed by the database; when it wakes, nothing of that batch gets out."""
     short = {"TRIUMVIR_STATEMENT_TIMEOUT": "2"}
     await cluster.start(**short)
-    second = await cluster.add("scheduler", "second scheduler", **short)
+    few = {"TRIUMVIR_PREFETCH": "10"}  # what it has in hand while it sleeps, nobody else gets
+    second = await cluster.add("scheduler", "second scheduler", **short, **few)
     await second.ready()
     for _ in range(3):
         await cluster.load.submit(30)
