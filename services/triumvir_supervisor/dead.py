@@ -17,6 +17,7 @@ from triumvir.broker import (
     agent_queue,
     agent_topology,
     dead_queue,
+    queue_of_dead_letters,
 )
 from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import BrokerLink
@@ -30,7 +31,6 @@ from triumvir.store.session import Session, Store
 from triumvir.store.statements import statement
 from triumvir.workflow import Step, Workflow
 
-_SUFFIX: Final = ".dead"
 _PREFETCH: Final = 50
 _SILENCE_SECONDS: Final = 0.5
 
@@ -121,7 +121,7 @@ def _steps(definition: str) -> Sequence[Step]:
 
 def _letter(delivery: Delivery) -> DeadLetter:
     reason = str(delivery.headers.get("x-first-death-reason", "unknown"))
-    origin = str(delivery.headers.get("x-first-death-queue", delivery.queue.removesuffix(_SUFFIX)))
+    origin = str(delivery.headers.get("x-first-death-queue", queue_of_dead_letters(delivery.queue)))
     letter = letter_of(delivery, "dead_lettered_by_broker", f"the broker set it aside: {reason}")
     return replace(letter, queue=origin, client=delivery.user_id if origin == ORDERS else None)
 

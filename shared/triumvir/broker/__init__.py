@@ -23,6 +23,7 @@ from triumvir.broker.topology import (
     client_topology,
     core_topology,
     dead_queue,
+    queue_of_dead_letters,
     status_queue,
 )
 
@@ -52,5 +53,6 @@ __all__ = [
     "core_topology",
     "dead_queue",
     "declare",
+    "queue_of_dead_letters",
     "status_queue",
 ]

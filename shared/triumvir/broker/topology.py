@@ -94,6 +94,11 @@ def dead_queue(queue: str) -> str:
     return f"{queue}.dead"
 
 
+def queue_of_dead_letters(dead: str) -> str:
+    """The queue whose dead letters are kept in ``dead``."""
+    return dead.removesuffix(".dead")
+
+
 def client_of_status_queue(queue: str) -> str | None:
     """The client that owns ``queue``; None if it is not a status queue at all."""
     match = _STATUS_QUEUE.fullmatch(queue)

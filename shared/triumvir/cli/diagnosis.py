@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from triumvir.broker import QueueSpec, agent_topology, connect, core_topology, status_queue
+from triumvir.broker import (
+    INTERNAL_EXCHANGE,
+    ORDERS_EXCHANGE,
+    REPLIES,
+    QueueSpec,
+    agent_topology,
+    connect,
+    core_topology,
+    status_queue,
+)
 from triumvir.broker.admin import BrokerAdmin
 from triumvir.errors import BrokerError, StoreError
 from triumvir.settings import Settings
@@ -172,7 +181,7 @@ def _rights(user: str, vhost: str, rights: tuple[str, str, str] | None) -> Findi
     fix = f"rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'"
     if rights is None:
         return ill("permissions", f"user {user!r} may do nothing in vhost {vhost!r}", fix)
-    names = ("orders", "triumvir", "scheduler.replies")
+    names = (ORDERS_EXCHANGE, INTERNAL_EXCHANGE, REPLIES)
     refused = [
         verb
         for verb, pattern in zip(("configure", "write", "read"), rights, strict=True)

