@@ -124,7 +124,7 @@ async def test_a_blocked_event_loop_ends_the_process_and_shows_where(start: Star
     assert await specimen.exit_code() == 70
     stalled = specimen.line("service_stalled")
     assert "blocking" in stalled["stalled"]
-    assert "time.sleep(600)" in stalled["stacks"]["thread"]
+    assert "wait(600)" in stalled["stacks"]["thread"]
 
 
 async def test_a_loop_that_waits_for_ever_ends_the_process_and_shows_where(start: Start) -> None:
