@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from triumvir.local import folders
+from tests.waiting import eventually_blocking
+from triumvir.local import folders, leftovers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.timeout(300)  # its own limit is 290 s; some 25 s where nothing else runs
@@ -150,6 +151,18 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
     assert demo.end() == 130, demo.lines
     assert demo.lines[-1].endswith("interrupted; everything that was started is ended and removed")
     assert not demo.folder.exists()
+    assert processes_of(demo.folder) == []
+
+
+def test_what_a_killed_demo_started_ends_with_it_or_with_the_next_sweep(demos: list[Demo]) -> None:
+    demo = start(demos)
+    demo.until("triumvir migrate")
+    assert len(processes_of(demo.folder)) > 3
+    demo.send(signal.SIGKILL)
+    demo.end()
+    eventually_blocking(lambda: not [line for line in processes_of(demo.folder) if "shop.services" in line])
+    leftovers.sweep()
+    eventually_blocking(lambda: not demo.folder.exists())  # a test beside this one may be sweeping, too
     assert processes_of(demo.folder) == []
 
 
