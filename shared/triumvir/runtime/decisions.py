@@ -14,6 +14,7 @@ from triumvir.lifecycle import (
     END,
     LIVE,
     RESTING,
+    Broken,
     Decision,
     Event,
     HoldReason,
@@ -102,8 +103,14 @@ class Decider:
         now, records = await orders.read(connection, list(events))
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         rounds = self._rounds(records, events, now, hold_reason)
-        applied = Applied(decisions=[pair for each in rounds for pair in each])
-        applied.messages = await self._messages(connection, applied, now)
+        applied = _applied(rounds)
+        payloads = await self._payloads.of(connection, [record for record, _ in applied.sent_requests])
+        lost = {record.no for record, _ in applied.sent_requests if record.no not in payloads}
+        if lost:  # cannot be, but if it is, the neighbours have their documents
+            broken = {no: [Broken("the order's document is missing")] for no in lost}
+            rounds = self._rounds(records, {**events, **broken}, now, hold_reason)
+            applied = _applied(rounds)
+        applied.messages = self._messages(applied, payloads, now)
         for place, pairs in enumerate(rounds, start=1):
             before = {record.no: record for record, _ in pairs}
             decisions = {decision.record.no: decision for _, decision in pairs}
@@ -151,8 +158,7 @@ class Decider:
             problem = f"deciding on {cause} failed: {type(error).__name__}: {error}".replace("\x00", "\\0")
             return set_aside(record, problem, moment, self._policy)
 
-    async def _messages(self, connection: Connection, applied: Applied, now: datetime) -> list[OutMessage]:
-        payloads = await self._payloads.of(connection, [record for record, _ in applied.sent_requests])
+    def _messages(self, applied: Applied, payloads: Mapping[int, str], now: datetime) -> list[OutMessage]:
         return [
             self._message(decision, send, payloads, now)
             for _, decision in applied.decisions
@@ -176,6 +182,10 @@ class Decider:
                 return outgoing.order_alert(kind, _fact(decision, n))
             case _:
                 assert_never(send)
+
+
+def _applied(rounds: Iterable[Iterable[tuple[OrderRecord, Decision]]]) -> Applied:
+    return Applied(decisions=[pair for each in rounds for pair in each])
 
 
 def _fact(decision: Decision, n: int) -> StatusFact:

@@ -23,7 +23,7 @@ class Payloads:
         self._size = 0
 
     async def of(self, connection: Connection, records: Sequence[OrderRecord]) -> dict[int, str]:
-        """The payload text of each order. LookupError if one has none: an order is never without its document."""
+        """The payload text of each order that has one."""
         found: dict[int, str] = {}
         for record in records:
             text = self._texts.get(record.no)
@@ -33,9 +33,6 @@ class Payloads:
         missing = [record for record in records if record.no not in found]
         if missing:
             read = await orders.payloads(connection, missing)
-            lost = [record.key for record in missing if record.no not in read]
-            if lost:
-                raise LookupError(f"orders without a document: {lost}")
             for no, text in read.items():
                 self._keep(no, text)
             found.update(read)
