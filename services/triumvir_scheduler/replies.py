@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triumvir.broker import Delivery
 from triumvir.contracts.codec import decode
 from triumvir.contracts.messages import StepFailed, StepSucceeded
+from triumvir.contracts.names import order_key
 from triumvir.errors import ContractError
 from triumvir.lifecycle import Event, Replied
 from triumvir.runtime.batches import run_batch
@@ -15,6 +17,7 @@ from triumvir.runtime.letters import letter_of, refused
 from triumvir.runtime.outgoing import DeadLetter
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store import orders
+from triumvir.telemetry import tracing
 from triumvir_scheduler.stage import Stage
 
 
@@ -40,6 +43,7 @@ class Replies:
 
     async def handle(self, deliveries: Sequence[Delivery]) -> None:
         """Returns once every delivery is committed: applied, or kept as a dead letter."""
+        began = time.time_ns()
         readable: list[Reply] = []
         unreadable: list[DeadLetter] = []
         for delivery in deliveries:
@@ -52,6 +56,7 @@ class Replies:
         if readable:
             await run_batch("replies", readable, self._apply, self._set_aside)
             self._answered()
+            _trace(readable, began)
 
     async def _apply(self, replies: Sequence[Reply]) -> None:
         outbox_id: int | None = None
@@ -80,6 +85,16 @@ def _read(delivery: Delivery) -> Reply:
             "unexpected_type", "type", f"{delivery.type!r} is no reply", "send step.succeeded.v1"
         )
     return Reply(delivery, Replied(message))
+
+
+def _trace(replies: Sequence[Reply], began: int) -> None:
+    """The spans of a batch, one for each reply; ``began`` in nanoseconds since the epoch."""
+    for reply in replies:
+        delivery, message = reply.delivery, reply.event.reply
+        trace = tracing.adopt(delivery.headers)
+        if trace is not None:
+            key = order_key(message.client, message.order_id)
+            tracing.process(delivery.queue, delivery.message_id or "", key, trace, start=began).end()
 
 
 def _orphan(reply: Reply) -> DeadLetter:
