@@ -103,14 +103,15 @@ async def test_urgent_orders_overtake_and_the_rank_is_what_was_asked_for(bench: 
     assert ranks[0] < ranks[1]
 
 
-async def _insert_order(bench: Workbench, workflow: str, attempt: int = 0) -> str:
+async def _insert_order(bench: Workbench, workflow: str, attempt: int = 0, held_by: str | None = None) -> str:
     """A row that no submitter wrote."""
     order_id = new_id()
     await bench.db.execute(
         "with d as (insert into order_documents (client, order_id, payload, digest)"
         " values ($1, $2, '{}', $4) returning client, order_id, digest),"
         " o as (insert into orders (client, order_id, workflow, version, digest, rank, status_queue, attempt,"
-        " sequence, history) select client, order_id, $3, 1, digest, 0, $5, $6, 1, 1 from d returning no)"
+        " held_by, sequence, history) select client, order_id, $3, 1, digest, 0, $5, $6, $7, 1, 1 from d"
+        " returning no)"
         " insert into transitions (no, n, at, who, from_state, to_state, why, status, sequence)"
         " select no, 1, now(), 'test', 'pending', 'pending', 'received', 'received', 1 from o",
         bench.account.name,
@@ -119,6 +120,7 @@ async def _insert_order(bench: Workbench, workflow: str, attempt: int = 0) -> st
         secrets.token_bytes(32),
         f"status.{bench.account.name}",
         attempt,
+        held_by,
     )
     return order_id
 
@@ -133,6 +135,20 @@ async def test_an_order_that_cannot_be_written_rests_with_an_alert_and_its_neigh
     detail = await bench.until_state(poison, "error")
     assert "DataError" in detail.history[-1].why
     assert (await bench.alert(f"{bench.account.name}/{poison}"))["kind"] == "order-halted"
+
+
+async def test_an_order_whose_document_is_gone_rests_with_an_alert_and_its_neighbours_run(
+    bench: Workbench,
+) -> None:
+    lost = await _insert_order(bench, "solo", held_by="test")
+    await bench.db.execute("delete from order_documents where order_id = $1", lost)
+    neighbours = [await bench.submit("solo", {"a": "gate"}) for _ in range(3)]
+    await bench.db.execute("update orders set held_by = null where order_id = $1", lost)
+    detail = await bench.until_state(lost, "error")
+    assert detail.history[-1].why == "the order's document is missing"
+    for order in neighbours:
+        bench.open_gate(order.order_id)
+        await order.result(timeout=15)
 
 
 async def test_a_definition_that_cannot_be_read_halts_its_own_orders_and_no_other(bench: Workbench) -> None:
