@@ -11,7 +11,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from triumvir.cli import clients, dead, dev, doctor, migrate, orders, run, submit, watch, workflows
+from triumvir.cli import clients, dead, dev, doctor, migrate, orders, run, schema, submit, watch, workflows
 from triumvir.cli.equipment import is_debugging
 from triumvir.errors import TriumvirError
 from triumvir.telemetry.redaction import Redactor
@@ -36,6 +36,7 @@ app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")
 app.add_typer(workflows.app, name="workflows")
 app.command("doctor")(doctor.doctor)
+app.command("schema")(schema.schema)
 app.command("migrate")(migrate.migrate)
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
 

@@ -51,7 +51,7 @@ class OrderSubmit(Message):
     order_id: OrderId
     workflow: Name
     version: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    payload: JsonText
+    payload: Annotated[JsonText, Field(json_schema_extra={"type": "object"})]
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     not_before: AwareDatetime | None = None
     progress: bool = False

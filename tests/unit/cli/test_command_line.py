@@ -10,7 +10,7 @@ from triumvir.cli.app import execute
 
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 COMMANDS = (
-    "", "dev", "run", "submit", "watch", "doctor", "migrate",
+    "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
     "orders", "orders list", "orders show", "orders cancel",
     "dead", "dead list", "dead show",
     "clients", "clients add", "clients list",
