@@ -1,19 +1,36 @@
+"""One database for a module's tests, emptied before each: making one costs more than most of them."""
+
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
 import pytest
 
-from tests.servers import SCHEMA
+from tests.servers import SCHEMA, ServerSet
 from triumvir.settings import Settings
 from triumvir.store import session
 
+_TABLES = (
+    "admission", "commands", "dead_letters", "deliveries", "inbox", "instances", "order_documents", "orders",
+    "outbox", "steps", "transitions", "workflows",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def module_database_url(server_set: ServerSet) -> Iterator[str]:
+    with server_set.database() as url:
+        yield url
+
 
 @pytest.fixture
-def settings(database_url: str) -> Settings:
-    """The database alone: nothing here needs a broker."""
-    return Settings(database_url=database_url, database_schema=SCHEMA)
+async def settings(module_database_url: str) -> Settings:
+    """An empty database alone: nothing here needs a broker."""
+    settings = Settings(database_url=module_database_url, database_schema=SCHEMA)
+    opened = await session.connect(settings, "test setup")
+    await opened.execute("; ".join(f"delete from {table}" for table in _TABLES))
+    await opened.close()
+    return settings
 
 
 @pytest.fixture

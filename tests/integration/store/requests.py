@@ -80,5 +80,8 @@ class AgentProcess:
 
 def agent_process(settings: Settings, owner: UUID) -> AgentProcess:
     """An agent process that holds the lease of ``owner``."""
-    sessions = tuple(Session(settings, f"agent {stage}") for stage in ("begins", "finishes", "calls"))
-    return AgentProcess(owner, Inbox(*sessions, owner), sessions)
+    begins, finishes, counts = (
+        Session(settings, f"agent {stage}") for stage in ("begins", "finishes", "calls")
+    )
+    inbox = Inbox(begins, finishes, counts, owner)
+    return AgentProcess(owner, inbox, (begins, finishes, counts))

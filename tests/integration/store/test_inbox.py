@@ -340,3 +340,38 @@ async def test_an_unknown_operation_is_refused_only_where_nobody_has_begun_it(
     assert await rival.inbox.refuse_unknown(request(fence=11)) == UnderWay()
     await agent.finish(request(fence=11), DONE)
     assert await rival.inbox.refuse_unknown(request(fence=11)) == Known(DONE, 1)
+
+
+async def test_a_call_of_an_agent_that_died_leaves_a_doubt_to_whoever_takes_over(
+    agent: AgentProcess, rival: AgentProcess, connection: asyncpg.Connection
+) -> None:
+    await agent.begin_one(request())
+    await _lapse(connection, agent)
+    begun = await rival.begin_one(request())
+    assert isinstance(begun, Taken)
+    assert (begun.tries, begun.doubt) == (2, True)
+    await rival.finish(request(), FAILED)
+    assert await agent.begin_one(request("undo", fence=20)) == UnderWay(), (
+        "the dead agent's call may still land"
+    )
+
+
+async def test_an_operation_that_is_not_offered_here_is_refused_unless_it_runs_elsewhere(
+    agent: AgentProcess, rival: AgentProcess
+) -> None:
+    assert await agent.inbox.refuse_unknown(request(no=1)) == Refused("unknown_operation")
+    assert await rival.begin_one(request(no=1)) == Refused("stale"), "the attempt is closed"
+    await rival.begin_one(request(no=2))
+    assert await agent.inbox.refuse_unknown(request(no=2)) == UnderWay()
+    await rival.finish(request(no=2), DONE)
+    assert await agent.inbox.refuse_unknown(request(no=2)) == Known(DONE, 1)
+
+
+async def test_only_the_owner_tells_of_a_failure(
+    agent: AgentProcess, rival: AgentProcess, connection: asyncpg.Connection
+) -> None:
+    await agent.begin_one(request())
+    await _lapse(connection, agent)
+    await rival.begin_one(request())
+    assert not await agent.finish(request(), FAILED)
+    assert await agent.finish(request(), DONE), "a success is never lost"

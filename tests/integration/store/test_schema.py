@@ -77,10 +77,12 @@ async def test_an_order_that_cannot_be_is_refused(
     connection: asyncpg.Connection, constraint: str, change: str
 ) -> None:
     (no,) = await make_orders(connection, ["one"])
-    if change == "state = 'paused'":
-        await connection.execute("alter table orders disable trigger orders_arrows")
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("alter table orders disable trigger orders_arrows")
     with pytest.raises(asyncpg.CheckViolationError) as caught:
         await connection.execute(f"update orders set {change} where no = $1", no)
+    await transaction.rollback()
     assert caught.value.constraint_name == constraint
 
 
