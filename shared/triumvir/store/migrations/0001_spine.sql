@@ -183,7 +183,6 @@ create table commands (
 );
 create index commands_waiting on commands (client, order_id) where taken_at is null;
 create index commands_waiting_by_age on commands (id) where taken_at is null;
-create index commands_waiting_by_age on commands (id) where taken_at is null;
 
 -- Every process keeps its own row, and with it its lease. operations are agent/operation pairs.
 create table instances (
