@@ -26,7 +26,9 @@ Seconds = Annotated[
 class Settings(BaseSettings):
     """What a Triumvir process can be told. Durations are seconds."""
 
-    model_config = SettingsConfigDict(env_prefix="TRIUMVIR_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TRIUMVIR_", frozen=True, extra="ignore", env_ignore_empty=True
+    )
 
     broker_url: str = Field("amqp://guest:guest@localhost:5672/", description="RabbitMQ, with user and vhost")
     management_url: str = Field(

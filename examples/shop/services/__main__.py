@@ -23,7 +23,7 @@ ENDPOINTS = {
 }
 
 
-async def serve(service: str, port: int, ledger_path: Path, seed: int) -> None:
+async def serve(service: str, host: str, port: int, ledger_path: Path, seed: int) -> None:
     """Serves on the loopback until a signal comes."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -36,9 +36,9 @@ async def serve(service: str, port: int, ledger_path: Path, seed: int) -> None:
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        host, bound_port = runner.addresses[0][:2]
-        print(json.dumps({"service": service, "url": f"http://{host}:{bound_port}"}), flush=True)
+        await web.TCPSite(runner, host, port).start()
+        bound_host, bound_port = runner.addresses[0][:2]
+        print(json.dumps({"service": service, "url": f"http://{bound_host}:{bound_port}"}), flush=True)
         await stop.wait()
     finally:
         await runner.cleanup()
@@ -50,13 +50,14 @@ def main() -> None:
         prog="python -m shop.services", description="Run one service of the shop."
     )
     parser.add_argument("service", choices=sorted(ENDPOINTS))
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument(
         "--ledger", type=Path, required=True, help="the file of calls and effects; goes on if there"
     )
     parser.add_argument("--seed", type=int, default=7, help="what its faults and refusals are drawn from")
     chosen = parser.parse_args()
-    asyncio.run(serve(chosen.service, chosen.port, chosen.ledger, chosen.seed))
+    asyncio.run(serve(chosen.service, chosen.host, chosen.port, chosen.ledger, chosen.seed))
 
 
 if __name__ == "__main__":
