@@ -59,7 +59,6 @@ SHORT = {
 AGENTS = ("tests.faults.agents:goods", "tests.faults.agents:money")
 STRAIGHT = ("submitter", "scheduler", "agent", "supervisor")
 CLIENT_PASSWORD = "faults"
-_EXPECTED_EXITS = {0, 137, -signal.SIGKILL}
 
 
 class Cluster:
@@ -74,6 +73,7 @@ class Cluster:
         self.alerts: set[str] = set()
         self.downstream = Downstream(folder / "ledger.jsonl")
         self.crash_log = folder / "crashes.log"
+        self.expected_exits = {0, 137, -signal.SIGKILL}
         self._overrides = overrides
         self._stack = AsyncExitStack()
         self._alerting: asyncio.Task[None] | None = None
@@ -264,10 +264,12 @@ class Cluster:
         """The auditor finds nothing; orders ended as their kind must (``ends``); no service fell ill."""
         findings = await self.findings(within=within, expected_dead=expected_dead)
         assert not findings, f"{describe(findings)}\nlogs and ledger: {self.folder}"
-        assert self.illnesses() == []
+        illnesses = self.illnesses()
+        assert not illnesses, illnesses
         self._assert_followed()
         if ends:
-            assert await self.wrong_ends() == []
+            wrong = await self.wrong_ends()
+            assert not wrong, f"{wrong}\nlogs and ledger: {self.folder}"
 
     async def states(self) -> dict[str, str]:
         """Every order's state, by ``client/order_id``."""
@@ -283,7 +285,7 @@ class Cluster:
     def illnesses(self) -> list[str]:
         """Exits that nobody asked for, and decisions that raised."""
         exits = {name: Counter(service.exits) for name, service in self.services.items()}
-        wrong = [f"{name}: exits {dict(c)}" for name, c in exits.items() if set(c) - _EXPECTED_EXITS]
+        wrong = [f"{name}: exits {dict(c)}" for name, c in exits.items() if set(c) - self.expected_exits]
         raised = [
             f"{service.log}: {line[:300]}"
             for service in self.services.values()

@@ -52,7 +52,7 @@ class Load:
         self._chance = random.Random(seed)
         self._number = 0
         self._following: set[asyncio.Task[None]] = set()
-        self._collector: asyncio.Task[None] | None = None
+        self._collectors: list[asyncio.Task[None]] = []
         self.accepted: set[str] = set()
         self.kinds: dict[str, Kind] = {}
         self.received: defaultdict[str, list[Status]] = defaultdict(list)
@@ -61,13 +61,22 @@ class Load:
         """What the client library makes of it."""
 
     async def start(self) -> None:
-        self._collector = asyncio.create_task(self._collect(), name="collector")
+        self.collect(self._client)
 
     async def stop(self) -> None:
-        for task in (self._collector, *self._following):
-            if task is not None:
-                task.cancel()
+        for task in (*self._collectors, *self._following):
+            task.cancel()
         await asyncio.gather(*self._following, return_exceptions=True)
+
+    @property
+    def open(self) -> int:
+        """How many orders the client still waits for."""
+        return len(self._following)
+
+    @property
+    def ended(self) -> int:
+        """How many orders ended before the client's eyes."""
+        return len(self.accepted) - self.open
 
     async def submit(self, count: int, *kinds: str) -> list[Order]:
         """Submit so many, of these kinds or of the whole mix; returns once each is confirmed. Cancels some."""
@@ -110,6 +119,10 @@ class Load:
         async for status in order.statuses():
             self.followed[order.key].append(status)
 
-    async def _collect(self) -> None:
-        async for status in self._client.statuses():
-            self.received[f"{self._client.name}/{status.order_id}"].append(status)
+    def collect(self, client: Client) -> None:
+        """Keep everything that this client is told."""
+        self._collectors.append(asyncio.create_task(self._collect(client), name=f"collect {client.name}"))
+
+    async def _collect(self, client: Client) -> None:
+        async for status in client.statuses():
+            self.received[f"{client.name}/{status.order_id}"].append(status)

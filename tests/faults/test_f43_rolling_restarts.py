@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
+from functools import partial
 from typing import Final
 
 import pytest
 
 from tests.faults.cluster import STRAIGHT, Cluster
+from tests.faults.service_process import ServiceProcess
+from tests.waiting import eventually
+from triumvir.telemetry import events
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 ROUNDS: Final = 5
@@ -29,13 +32,20 @@ async def test_f43_rolling_restarts_under_load_lose_nothing(cluster: Cluster) ->
 
 async def test_f43_a_second_sigterm_ends_it_at_once_and_is_as_safe_as_a_kill(cluster: Cluster) -> None:
     await cluster.start()
+    cluster.expected_exits.add(128 + signal.SIGTERM)
     await cluster.load.submit(12, "slow", "good")
-    for kind in STRAIGHT:
-        service = cluster.services[kind]
-        service.restarting = True
+    for service in cluster.services.values():
         service.send(signal.SIGTERM)
-        await asyncio.sleep(0)
+        await eventually(partial(is_draining, service), what=f"drain of {service.name}")
         service.send(signal.SIGTERM)
     await cluster.load.submit(12)
-    await asyncio.gather(*(service.ready() for service in cluster.services.values()))
+    for service in cluster.services.values():
+        await eventually(partial(bool, service.exits), what=f"end of {service.name}")
+        await service.ready()
+    assert any(128 + signal.SIGTERM in service.exits for service in cluster.services.values())
     await cluster.assert_sound()
+
+
+def is_draining(service: ServiceProcess) -> bool:
+    """Whether it has begun to, or is through with it."""
+    return bool(service.exits) or f'"{events.SERVICE_DRAINING}"' in service.log.read_text()

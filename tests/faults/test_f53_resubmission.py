@@ -6,12 +6,13 @@ import asyncio
 import json
 import urllib.parse
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.faults.cluster import Cluster
-from tests.waiting import eventually
+from tests.waiting import eventually_true
 from triumvir.broker import ORDERS_EXCHANGE, Outcome, OutMessage, Publisher, client_topology, connect, declare
 from triumvir.broker.admin import BrokerAdmin
 from triumvir.client import Client
@@ -37,34 +38,68 @@ async def other(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 async def test_f53_resubmissions_of_every_kind_at_once(cluster: Cluster, other: Client) -> None:
-    await cluster.start()
-    await (await cluster.add("submitter", "second submitter")).ready()
-    orders = [f"again-{n}" for n in range(COPIES)]
-    first, theirs, raw = await asyncio.gather(
-        asyncio.gather(*(cluster.load.submit_one(order_id) for order_id in orders)),
+    await start(cluster)
+    cluster.load.collect(other)
+    ids = [f"again-{n}" for n in range(COPIES)]
+    first = [await cluster.load.submit_one(order_id) for order_id in ids]
+    await eventually_true(partial(_accepted, cluster, COPIES), what="the first submissions accepted")
+    theirs, raw = await asyncio.gather(
         asyncio.gather(
-            *(other.submit("trade", {"ask": {}, "mine": True}, order_id=order_id) for order_id in orders)
+            *(other.submit("trade", {"ask": {}, "mine": 1}, order_id=order_id) for order_id in ids)
         ),
-        asyncio.gather(*(send_raw(cluster, orders) for _ in range(3))),
+        asyncio.gather(*(send_raw(cluster, ids) for _ in range(3))),
     )
     assert all(outcome is Outcome.CONFIRMED for outcomes in raw for outcome in outcomes)
     for order in (*first, *theirs):
         await order.result(timeout=60)
-    dead = [f"{cluster.client_name}/{order_id}/other" for order_id in orders]
-    await eventually_dead(cluster, COPIES)
-    await cluster.assert_sound(expected_dead=dead)
+    dead = {f"{cluster.client_name}/{order_id}/other" for order_id in ids}
+    await eventually_true(partial(_set_aside, cluster, COPIES), within=30, what="letters of all conflicts")
+    await cluster.assert_sound(expected_dead=list(dead))
     states = await cluster.states()
     assert len(states) == 2 * COPIES
     assert set(states.values()) == {"processed"}
-    rejected = [
-        status
-        for statuses in cluster.load.received.values()
-        for status in statuses
-        if status.status == "rejected"
-    ]
-    assert {status.submission for status in rejected} == set(dead)
-    assert all("conflict" in (status.detail or "") for status in rejected)
+    refusals = refused(cluster)
+    assert set(refusals) == dead
+    assert all("conflict" in detail for detail in refusals.values())
     assert await kept_payloads(cluster) == {'{"ask":{}}'}
+
+
+async def test_f53_of_two_different_orders_with_one_id_the_first_wins(cluster: Cluster) -> None:
+    """Who is first is open; one is an order, and the other is refused, at whichever submitter it arrives."""
+    await start(cluster)
+    ids = [f"race-{n}" for n in range(COPIES)]
+    await asyncio.gather(*(send_raw(cluster, ids) for _ in range(3)))
+    await eventually_true(partial(_set_aside, cluster, COPIES), within=30, what="letters of the losers")
+    keys = [f"{cluster.client_name}/{order_id}" for order_id in ids]
+    await cluster.assert_sound(
+        expected_dead=[f"{key}/{kind}" for key in keys for kind in ("submit", "other")]
+    )
+    assert set((await cluster.states()).values()) == {"processed"}
+    assert len(await cluster.states()) == COPIES
+    losers = refused(cluster)
+    assert {message_id.rpartition("/")[0] for message_id in losers} == set(keys)
+    assert len(losers) == COPIES
+
+
+async def start(cluster: Cluster) -> None:
+    """Everything, and a second submitter."""
+    await cluster.start()
+    await (await cluster.add("submitter", "second submitter")).ready()
+
+
+def refused(cluster: Cluster) -> dict[str, str]:
+    """What the clients were told of refused submissions, by message id."""
+    told = [status for statuses in cluster.load.received.values() for status in statuses]
+    return {status.submission or "": status.detail or "" for status in told if status.status == "rejected"}
+
+
+async def _accepted(cluster: Cluster, count: int) -> bool:
+    return len(await cluster.states()) == count
+
+
+async def _set_aside(cluster: Cluster, count: int) -> bool:
+    """One letter for each conflicting message: the same message has the same letter."""
+    return bool(await cluster.database.fetchval("select count(*) = $1 from dead_letters", count))
 
 
 async def send_raw(cluster: Cluster, orders: list[str]) -> list[Outcome]:
@@ -93,15 +128,6 @@ def submission(cluster: Cluster, order_id: str, payload: dict[str, Any], kind: s
     return OutMessage(
         ORDERS_EXCHANGE, "", f"{key}/{kind}", OrderSubmit.TYPE, key, body, user_id=cluster.client_name
     )  # fmt: skip
-
-
-async def eventually_dead(cluster: Cluster, count: int) -> None:
-    """One letter for each conflicting message: the same message has the same letter."""
-
-    async def look() -> Any:
-        return await cluster.database.fetchval("select count(*) = $1 from dead_letters", count)
-
-    await eventually(look, within=30, what=f"{count} dead letters")
 
 
 async def kept_payloads(cluster: Cluster) -> set[str]:
