@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from triumvir.broker import Consumer, Delivery
 from triumvir.errors import Draining
 from triumvir.runtime.crash import crash_point
+from triumvir.runtime.gather import Gatherer
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 from triumvir_agent.worker import FIRST_PAUSE, LONGEST_PAUSE, Worker
@@ -31,6 +32,7 @@ class Taking:
         self._worker = worker
         self._slots = slots
         self._running: set[asyncio.Task[None]] = set()
+        self._acks = Gatherer(self._acknowledge, slots, "acks")
         metrics.SLOTS_BUSY.follow(lambda: len(self._running))
 
     async def step(self) -> bool:
@@ -66,5 +68,10 @@ class Taking:
                 log.exception(events.REQUEST_FAILED, queue=delivery.queue, message_id=delivery.message_id)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE, pause * 2)
-        await self._consumer.settle([delivery])
+        await self._acks.submit(delivery)
         crash_point("agent.after_ack")
+
+    async def _acknowledge(self, deliveries: list[Delivery]) -> list[None]:
+        """Requests whose replies were confirmed together are acknowledged together; none waits for another."""
+        await self._consumer.settle(deliveries)
+        return [None] * len(deliveries)

@@ -57,10 +57,11 @@ class Commands:
 
     async def step(self) -> bool:
         """Takes one batch of commands whose orders exist; whether there may be more."""
+        async with self._stage.look() as connection:  # every hint asks, and seldom is there anything
+            rows = await statement("orders_with_commands").rows(connection, most=self._limit)
+        if not rows:
+            return False
         async with self._stage.work("command") as work:
-            rows = await statement("orders_with_commands").rows(work.connection, most=self._limit)
-            if not rows:
-                return False
             nos = await orders.lock(work.connection, [row["no"] for row in rows])
             asked = await asked_of(work.connection, nos)
             await self._stage.apply(work, asked.by_order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -80,6 +80,10 @@ class Stage:
         self._relay = shared.relay
         self._decider = shared.decider
         self.claimable = shared.claimable
+
+    def look(self) -> AbstractAsyncContextManager[Connection]:
+        """The stage's connection, to look for work: each statement is its own transaction."""
+        return self._session.connection()
 
     @asynccontextmanager
     async def work(self, point: Point) -> AsyncIterator[Work]:
