@@ -12,8 +12,10 @@ import asyncpg
 import psutil
 from yarl import URL
 
-REPORT_SECONDS: Final = 10.5
-"""Postgres' sessions report their commits when they go on, or 10 s after they fell idle; the broker every 5 s."""
+DATABASE_SECONDS: Final = 10.5
+"""Postgres' sessions report their commits when they go on, or 10 s after they fell idle."""
+BROKER_SECONDS: Final = 5.5
+"""The broker sums up its messages every 5 s."""
 
 
 @dataclass(frozen=True)

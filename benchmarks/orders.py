@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ from typing import Final
 
 import asyncpg
 import uvloop
+from pyinstrument.renderers import ConsoleRenderer
+from pyinstrument.session import Session
 from rich.console import Console
 
 from benchmarks import report, systems
@@ -58,10 +61,20 @@ async def _started(profile: Path | None) -> AsyncIterator[tuple[list[System], di
 
 
 async def _run(plan: Plan, profile: Path | None) -> Course:
+    whole = asyncio.current_task()
+    assert whole is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)  # as Ctrl-C does
     async with asyncio.timeout(WHOLE_RUN_SECONDS), _started(profile) as (both, counters):
         course = Course(plan, both, counters)
         await course.run()
         return course
+
+
+def _draw_profiles(folder: Path) -> None:
+    """Of each session a call tree as text; the sessions can be drawn otherwise by ``pyinstrument --load``."""
+    for path in sorted(folder.glob("*.pyisession")):
+        tree = ConsoleRenderer(show_all=True).render(Session.load(path))
+        path.with_suffix(".txt").write_text(tree)
 
 
 def main() -> None:
@@ -71,6 +84,8 @@ def main() -> None:
     if options.profile is not None:
         options.profile.mkdir(parents=True, exist_ok=True)
     course = uvloop.run(_run(plan, options.profile))
+    if options.profile is not None:
+        _draw_profiles(options.profile)
     if options.json:
         context = {"plan": plan.__dict__, "idle_commits_per_second": course.idle_commits}
         json.dump(report.as_json(course.results, **context), sys.stdout, indent=2)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from benchmarks.driver import Timing
-from benchmarks.meters import REPORT_SECONDS, Counters, Cpu
+from benchmarks.meters import BROKER_SECONDS, DATABASE_SECONDS, Counters, Cpu
 from benchmarks.systems import System
 
 WARM_UP_ORDERS: Final = 200
@@ -75,10 +75,10 @@ class Course:
         return self.results
 
     async def _measure_idle(self) -> None:
-        await asyncio.sleep(REPORT_SECONDS)
+        await asyncio.sleep(DATABASE_SECONDS)
         counters = next(iter(self.counters.values()))
         before, began = await counters.commits(), time.monotonic()
-        await asyncio.sleep(REPORT_SECONDS)
+        await asyncio.sleep(DATABASE_SECONDS)
         self.idle_commits = (await counters.commits() - before) / (time.monotonic() - began)
 
     async def _measure(self, system: System, load: str, number: int) -> Result:
@@ -87,8 +87,9 @@ class Course:
         cpu = Cpu.read(system.pids)
         timing = await self._drive(system, load, number)
         used = Cpu.read(system.pids).since(cpu)
-        await asyncio.sleep(REPORT_SECONDS)
-        waiting = self.idle_commits * REPORT_SECONDS
+        has_database = "postgres" in system.pids
+        await asyncio.sleep(DATABASE_SECONDS if has_database else BROKER_SECONDS)
+        waiting = self.idle_commits * DATABASE_SECONDS
         return Result(
             system.name,
             load,

@@ -51,11 +51,14 @@ class System:
 
 @asynccontextmanager
 async def suite(servers: PrivateServers, folder: Path, profile: Path | None) -> AsyncIterator[System]:
-    """All four services, one process each, as they are delivered: default settings, default durability."""
+    """All four services, one process each: default settings and durability, but for as many requests at once in
+    the agent as the ceiling's has.
+    """
     await _prepare_database(servers.database.url)
     await _prepare_broker(servers.broker.url)
     pids = {"broker": servers.broker.pid, "postgres": servers.database.pid}
-    started = [processes.start_service(name, folder, servers.env(), profile) for name in SERVICES]
+    settings = servers.env() | {"TRIUMVIR_SLOTS": str(ceiling.PREFETCH)}
+    started = [processes.start_service(name, folder, settings, profile) for name in SERVICES]
     try:
         await _await_ready(started)
         pids |= {process.name: process.pid for process in started}
