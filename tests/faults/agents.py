@@ -10,6 +10,7 @@ import aiohttp
 
 from triumvir.agent import Agent, Context, Permanent, Transient
 from triumvir.contracts.names import Direction
+from triumvir.runtime.crash import EXIT_CODE
 from triumvir.workflow import Step, Workflow
 
 BOOKINGS = """
@@ -36,6 +37,8 @@ money = Agent("money")
 
 async def ask(ctx: Context, direction: Direction, order: dict[str, Any], *, applies: bool) -> dict[str, Any]:
     """One call of the remote service. With ``applies`` the effect is its own; else it only has its say."""
+    if direction == "do" and order.get("ask", {}).get(ctx.step, {}).get("die"):
+        os._exit(EXIT_CODE)
     url = f"{os.environ['FAULTS_DOWNSTREAM']}/{direction}/{ctx.step}"
     body = {
         "order": ctx.order_key,
