@@ -16,7 +16,8 @@ from triumvir.lifecycle.record import OrderRecord, StepRecord
 def replied(draft: Draft, reply: StepReply) -> None:
     """Folds one reply into the order."""
     if (reply.client, reply.order_id) != (draft.record.client, draft.record.order_id):
-        draft.late = True  # a database restored to an earlier time has given another order's number to this one
+        # A database restored to an earlier time has given another order's number to this one.
+        draft.late = True
     elif not _is_awaited(draft, reply):
         _late(draft, reply)
     elif isinstance(reply, StepSucceeded):
