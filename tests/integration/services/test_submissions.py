@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.services.workbench import Workbench, new_id
+from tests.waiting import eventually
 from triumvir.broker import client_topology, connect, declare
 from triumvir.contracts.json_text import JsonText
 from triumvir.errors import OrderCancelled, OrderCompensated, OrderRejected, UnknownOrder
@@ -80,6 +81,21 @@ async def test_f53_an_order_sent_many_times_at_once_is_one_order(bench: Workbenc
     assert len([status for status in told if status["status"] == "rejected"]) == 10
     assert {status["sequence"] for status in told if status["status"] != "rejected"} == {1, 2}
     assert len(bench.calls(order_id)) == 1
+
+
+async def test_f53_two_submitters_that_get_one_order_at_once_accept_it_once(bench: Workbench) -> None:
+    second = await asyncio.to_thread(bench.suite.start, "submitter")
+    sender, ids = await bench.sender(), [new_id() for _ in range(20)]
+    bodies = [_order(order_id, payload={"n": n}) for n in range(3) for order_id in ids]
+    await asyncio.gather(*(sender.send(body) for body in bodies * 2))
+    for order_id in ids:
+        await sender.hears(order_id=order_id, status="completed")
+    query = "select count(*) from orders where order_id = any($1)"
+    assert await bench.db.fetchval(query, ids) == len(ids)
+    refused = "select count(*) from dead_letters where client = $1 and reason = 'conflict'"
+    await eventually(lambda: bench.db.fetchval(refused, sender.account.name), what="the refusals")
+    assert all(len(bench.calls(order_id)) == 1 for order_id in ids)
+    assert await asyncio.to_thread(second.stop) == 0
 
 
 async def test_the_client_learns_of_a_conflict_as_an_error_that_names_the_fix(bench: Workbench) -> None:
