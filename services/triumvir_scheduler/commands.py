@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from triumvir.lifecycle import CancelRequested, Event
+from triumvir.lifecycle import Broken, CancelRequested, Event
+from triumvir.runtime.batches import run_batch
 from triumvir.store import orders
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics
@@ -44,8 +45,17 @@ async def mark_taken(connection: Connection, asked: Asked) -> None:
 
 
 def _event(data: str | None) -> Event:
-    members = orjson.loads(data) if data else {}
-    return CancelRequested(members.get("reason"), members.get("by") or "the client")
+    """A cancel is a cancel, whatever can be read of its reason."""
+    try:
+        members = orjson.loads(data or "{}")
+        reason, who = members.get("reason"), members.get("by")
+    except (ValueError, AttributeError):
+        reason = who = None
+    return CancelRequested(_plain(reason), _plain(who) or "the client")
+
+
+def _plain(text: object) -> str | None:
+    return None if text is None else str(text).replace("\x00", "\\0")
 
 
 class Commands:
@@ -61,9 +71,17 @@ class Commands:
             rows = await statement("orders_with_commands").rows(connection, most=self._limit)
         if not rows:
             return False
-        async with self._stage.work("command") as work:
-            nos = await orders.lock(work.connection, [row["no"] for row in rows])
-            asked = await asked_of(work.connection, nos)
-            await self._stage.apply(work, asked.by_order)
-            await mark_taken(work.connection, asked)
+        await run_batch("commands", [row["no"] for row in rows], self._take, self._set_aside)
         return True
+
+    async def _take(self, nos: Sequence[int], problem: str | None = None) -> None:
+        """Applies what is asked of these orders; with a ``problem``, they are set aside instead."""
+        async with self._stage.work("command") as work:
+            found = await orders.lock(work.connection, nos)
+            asked = await asked_of(work.connection, found)
+            broken: dict[int, list[Event]] = {no: [Broken(problem or "")] for no in asked.by_order}
+            await self._stage.apply(work, broken if problem else asked.by_order)
+            await mark_taken(work.connection, asked)
+
+    async def _set_aside(self, no: int, error: Exception) -> None:
+        await self._take([no], f"{type(error).__name__}: {error}")

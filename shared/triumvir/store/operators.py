@@ -114,6 +114,11 @@ async def ask_cancel(connection: Connection, client: str, order_id: str, who: st
         order_ids=[order_id],
         message_ids=[message_id],
         kinds=["cancel"],
-        data=[json.dumps({"reason": reason, "by": who})],
+        data=[json.dumps({"reason": _storable(reason), "by": _storable(who)})],
     )
     return message_id
+
+
+def _storable(text: str | None) -> str | None:
+    """What was typed may hold bytes that are no text; they are kept as escapes."""
+    return None if text is None else text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()
