@@ -28,10 +28,10 @@ class Timers:
             return False
         if seconds > 0:
             await asyncio.sleep(seconds)
-        await self._send_due()
-        return True
+        return await self._send_due() > 0
 
-    async def _send_due(self) -> None:
+    async def _send_due(self) -> int:
+        """How many were sent; none if all that are due are in the hands of somebody else."""
         nos: list[int] = []
         try:
             async with self._stage.work("timer") as work:
@@ -42,3 +42,4 @@ class Timers:
             if not is_refused(error):
                 raise
             await self._stage.each("timer", nos, RetryDue())
+        return len(nos)
