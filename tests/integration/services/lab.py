@@ -219,6 +219,12 @@ WORKFLOWS = [
     Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
     Workflow("ghost", 1, list(_steps("ghost", "a"))),
     Workflow("missing", 1, [Step("missing", agent="lab", operation="missing")]),
+    Workflow(
+        "no-undo",
+        1,
+        [Step("a", agent="lab", operation="a", undo="un-missing"), *_steps("lab", "b")],
+        on_error="compensate",
+    ),
     *(_solo(name) for name in ("typed", "plain", "busy")),
     _solo("book"),
 ]

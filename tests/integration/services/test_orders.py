@@ -147,6 +147,15 @@ async def test_an_operation_that_is_not_offered_holds_the_order_and_burns_nothin
     assert (detail.order.failure_count, detail.order.state) == (0, "pending")
 
 
+async def test_an_undo_that_is_not_offered_holds_the_order_while_it_is_being_undone(bench: Workbench) -> None:
+    order = await bench.submit("no-undo", {"b": "permanent"})
+    statuses = order.statuses()
+    assert [(await anext(statuses)).status for _ in range(3)] == ["received", "compensating", "held"]
+    detail = await bench.detail(order.order_id)
+    assert (detail.order.state, detail.order.held_by) == ("compensating", "operation:lab/un-missing")
+    assert detail.order.locked_by is None
+
+
 async def test_a_status_queue_that_is_gone_stops_no_order_and_the_client_can_ask_later(
     bench: Workbench,
 ) -> None:

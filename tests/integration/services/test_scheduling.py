@@ -137,6 +137,41 @@ async def test_an_order_that_cannot_be_written_rests_with_an_alert_and_its_neigh
     assert (await bench.alert(f"{bench.account.name}/{poison}"))["kind"] == "order-halted"
 
 
+async def test_a_cancel_that_cannot_be_read_is_taken_and_keeps_no_other_waiting(bench: Workbench) -> None:
+    orders = [await bench.submit("missing") for _ in range(4)]
+    for order in orders:
+        statuses = order.statuses()
+        assert [(await anext(statuses)).status for _ in range(2)] == ["received", "held"]
+    for order, data in zip(
+        orders, ('{"reason":"\\udc80"}', '{"reason":"a\\u0000b"}', "[1]", None), strict=True
+    ):
+        await bench.db.execute(
+            "insert into commands (client, order_id, message_id, kind, data) values ($1, $2, $2, 'cancel', $3)",
+            bench.account.name,
+            order.order_id,
+            data,
+        )
+    for order in orders:
+        assert (await bench.told(order))[-1] == "cancelled"
+
+
+async def test_a_cancel_that_cannot_be_written_sets_its_order_aside_and_no_other(bench: Workbench) -> None:
+    poison, good = [await bench.submit("missing") for _ in range(2)]
+    for order in (poison, good):
+        statuses = order.statuses()
+        assert [(await anext(statuses)).status for _ in range(2)] == ["received", "held"]
+    await bench.db.execute(
+        "alter table orders add constraint no_cancel check (state <> 'cancelled' or order_id <> '"
+        + poison.order_id
+        + "') not valid"
+    )
+    await asyncio.gather(poison.cancel(), good.cancel())
+    assert (await bench.told(good))[-1] == "cancelled"
+    detail = await bench.until_state(poison.order_id, "error")
+    assert "CheckViolationError" in detail.history[-1].why
+    await bench.db.execute("alter table orders drop constraint no_cancel")
+
+
 async def test_an_order_whose_document_is_gone_rests_with_an_alert_and_its_neighbours_run(
     bench: Workbench,
 ) -> None:

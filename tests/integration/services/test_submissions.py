@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -164,6 +165,20 @@ async def test_a_cancel_after_the_end_is_refused_and_the_result_stays(bench: Wor
     await sender.send({"order_id": order_id}, "order.cancel.v1")
     assert (await sender.hears(order_id=order_id, status="cancel_refused"))["sequence"] == 3
     assert await bench.db.fetchval("select state from orders where order_id = $1", order_id) == "processed"
+
+
+async def test_an_order_that_waits_for_its_time_is_cancelled_at_once(bench: Workbench) -> None:
+    order = await bench.submit("trio", not_before=datetime.now(UTC) + timedelta(days=1))
+    await order.cancel()
+    assert await bench.told(order) == ["received", "cancelled"]
+
+
+async def test_a_cancel_of_an_order_that_halted_undoes_it(bench: Workbench) -> None:
+    order = await bench.submit("trio-halt", {"b": "permanent"})
+    await bench.until_state(order.order_id, "error")
+    await order.cancel()
+    assert await bench.told(order) == ["received", "failed", "compensating", "compensated"]
+    assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "un-a"]
 
 
 async def test_a_cancel_that_overtakes_its_submission_is_not_lost(bench: Workbench) -> None:
