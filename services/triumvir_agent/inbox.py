@@ -192,6 +192,15 @@ class Inbox:
             known = await self._look_up(connection, [request])
         return known[key_of(request)]
 
+    async def was_cut_off(self, request: StepRequest) -> bool:
+        """Whether earlier attempts of this step called, more than once, and the last one's process ended with it."""
+        no, step_no, direction = key_of(request)
+        async with self._counts.connection() as connection:
+            cut_off: bool = await statement("was_cut_off").value(
+                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+            )
+        return cut_off
+
     async def count_call(self, request: StepRequest) -> int | None:
         """Writes down one more call. None if the attempt was fenced off, or is out of time."""
         no, step_no, direction = key_of(request)

@@ -28,6 +28,8 @@ from triumvir_agent.transactions import Connections, RequestTransaction
 
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 5.0
+SUSPECT_ATTEMPT: Final = 3
+"""From this attempt on it is looked at whether the earlier ones ended with their process."""
 log = get_logger(__name__)
 
 
@@ -42,6 +44,7 @@ class Desk:
     connections: Connections
     undeliverable: Undeliverable
     policy: CallPolicy
+    suspects: asyncio.Lock
 
 
 def open_desk(
@@ -65,6 +68,7 @@ def open_desk(
         connections,
         undeliverable,
         CallPolicy(settings.call_backoff, settings.max_payload_bytes, settings.max_json_depth),
+        asyncio.Lock(),
     )
 
 
@@ -91,6 +95,16 @@ class Worker:
             crash_point("agent.reply.after_confirm")
 
     async def _answer(self, request: StepRequest, trace: str) -> OutMessage | None:
+        """One of those that may have ended their process is called at a time, and the others are not begun: what
+        ends the next one costs nobody else an attempt.
+        """
+        if request.attempt < SUSPECT_ATTEMPT or not await self._desk.inbox.was_cut_off(request):
+            return await self._begin(request, trace)
+        log.warning(events.REQUEST_SUSPECTED, order=request.order_id, operation=request.operation)
+        async with self._desk.suspects:
+            return await self._begin(request, trace)
+
+    async def _begin(self, request: StepRequest, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))
         if operation is None:
             log.warning(events.OPERATION_REFUSED, order=request.order_id, operation=request.operation)

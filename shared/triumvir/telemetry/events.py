@@ -63,6 +63,7 @@ QUESTION_UNSENT: Final = "question_unsent"
 # agents
 OPERATION_FAILED: Final = "operation_failed"
 REQUEST_FAILED: Final = "request_failed"
+REQUEST_SUSPECTED: Final = "request_suspected"
 INBOX_UNREACHABLE: Final = "inbox_unreachable"
 OPERATION_REFUSED: Final = "operation_refused"
 INSTANCE_LEASE_LOST: Final = "instance_lease_lost"

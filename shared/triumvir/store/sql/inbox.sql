@@ -58,6 +58,14 @@ on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refu
 where i.fence < excluded.refuse_upto
 returning no;
 
+-- name: was_cut_off
+-- Whether earlier attempts called for this step more than once and the last one never wrote what came of it.
+select exists (
+    select from inbox
+    where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
+      and fence < :fence::bigint and state = 'running' and calls > 1
+);
+
 -- name: count_call
 -- One more call under this fence is about to be made. No row: the request was fenced or out of time.
 update inbox set calls = calls + 1, tries = tries + 1
