@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -19,6 +20,10 @@ from triumvir.settings import Settings
 
 LOGS = ROOT / ".run" / "faults"
 _FAILED = pytest.StashKey[bool]()
+
+
+def pytest_report_header() -> str:
+    return f"faults: FAULT_SEED={os.environ.get('FAULT_SEED', '1')}, logs of failed ones in {LOGS}"
 
 
 @pytest.hookimpl(wrapper=True)

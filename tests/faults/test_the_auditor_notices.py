@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.faults.cluster import STRAIGHT, Cluster
-from triumvir.testing import Finding, describe
+from tests.waiting import eventually, eventually_true
+from triumvir.testing import Call, Finding, describe
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 LAUNCHER = "tests.faults.sabotaged"
@@ -68,3 +71,30 @@ async def test_the_auditor_notices_that_the_inbox_is_ignored(cluster: Cluster) -
     findings = await cluster.findings(within=30)
     assert found(findings, "A2", "effects under one idempotency key"), describe(findings)
     assert found(findings, "A5", "written down"), describe(findings)
+
+
+async def test_the_auditor_notices_an_outcome_written_over_that_of_a_newer_attempt(cluster: Cluster) -> None:
+    """An agent sleeps through its deadline in a call that then fails; meanwhile another one succeeded."""
+    await start(cluster, "agent", "finish_without_fence")
+    zombie = cluster.services["agent"]
+    first: list[Call] = []
+
+    async def sleep(call: Call) -> None:
+        if not first:
+            first.append(call)
+            zombie.send(signal.SIGSTOP)
+
+    cluster.downstream.before = sleep
+    cluster.downstream.drop_reply = lambda call: call is first[0]
+    order = await cluster.load.submit_one("overwritten")
+    await eventually(lambda: first, what="the call of the zombie")
+    await (await cluster.add("agent", "second agent")).ready()
+    await order.result(timeout=40)
+    zombie.send(signal.SIGCONT)
+    await eventually_true(partial(is_overwritten, cluster), within=20, what="the outcome written over")
+    findings = await cluster.findings(within=30)
+    assert found(findings, "A4", "do of reserve is done, its inbox row failed"), describe(findings)
+
+
+async def is_overwritten(cluster: Cluster) -> bool:
+    return bool(await cluster.database.fetchval("select exists (select from inbox where state = 'failed')"))

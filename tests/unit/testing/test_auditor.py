@@ -1,0 +1,192 @@
+"""The auditor's rules, each on an order that is sound but for one thing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from triumvir.broker.admin import QueueDepth
+from triumvir.contracts.messages import Status
+from triumvir.settings import Settings
+from triumvir.testing import Call, Effect, Evidence, Ledger, describe
+from triumvir.testing.auditor import compare
+from triumvir.testing.history import NEVER_AGAIN
+from triumvir.testing.rest import depths
+from triumvir.testing.snapshot import OrderFacts, Snapshot
+from triumvir.workflow import Step, Workflow
+
+KEY = "shop/1"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+WORKFLOW = Workflow(
+    "trade",
+    1,
+    [
+        Step("reserve", agent="goods", operation="reserve", undo="release"),
+        Step("charge", agent="money", operation="charge", undo="refund"),
+    ],
+    on_error="compensate",
+)
+
+
+class Case:
+    """An order that was charged and then undone, with the evidence that belongs to it; tests spoil one thing."""
+
+    def __init__(self) -> None:
+        self.record: dict[str, Any] = {
+            "no": 1, "client": "shop", "order_id": "1", "workflow": "trade", "version": 1,
+            "state": "compensated", "locked": False, "held_by": None, "fence": 9, "attempt": 2,
+            "sequence": 3, "history": 5,
+        }  # fmt: skip
+        self.history = [
+            self.row(1, "pending", "pending", "received", status="received", sequence=1),
+            self.row(2, "pending", "processing", "run reserve", step_no=1),
+            self.row(3, "processing", "compensating", "refused", status="compensating", sequence=2),
+            self.row(4, "compensating", "compensating", "reserve undone", step_no=1),
+            self.row(5, "compensating", "compensated", "all", status="compensated", sequence=3),
+        ]
+        self.steps = {number: self.step(number) for number in (1, 2)}
+        self.inbox: dict[Any, dict[str, Any]] = {
+            (number, direction): {
+                "fence": 5, "generation": 0, "state": "succeeded", "calls": 1,
+                "refuse_upto": NEVER_AGAIN if direction == "do" else 0,
+            }
+            for number in (1, 2) for direction in ("do", "undo")
+        }  # fmt: skip
+        self.leftovers = {"outbox": 0, "commands": 0, "marks": 0, "admitted": 0, "open": 0}
+        self.dead: list[dict[str, Any]] = []
+        self.effects = [
+            self.effect("reserve", "do"), self.effect("charge", "do"),
+            self.effect("charge", "undo"), self.effect("reserve", "undo"),
+        ]  # fmt: skip
+        self.calls = [Call(e.order, e.step, e.direction, e.key, 5) for e in self.effects]
+        self.accepted = {KEY}
+        self.alerts: set[str] = set()
+        self.told = {1: "received", 2: "compensating", 3: "compensated"}
+
+    @staticmethod
+    def row(n: int, before: str, after: str, why: str, **more: Any) -> dict[str, Any]:
+        base = {"n": n, "at": AT + timedelta(seconds=n), "from_state": before, "to_state": after, "why": why}
+        return base | {"step_no": None, "status": None, "sequence": None} | more
+
+    @staticmethod
+    def step(number: int) -> dict[str, Any]:
+        return {
+            "step_no": number, "attempt": 1, "state": "completed", "calls": 1, "effect": "certain",
+            "undo_state": "undone", "undo_generation": 0,
+        }  # fmt: skip
+
+    @staticmethod
+    def effect(step: str, direction: Any, generation: int = 0) -> Effect:
+        return Effect(KEY, step, direction, f"{KEY}/{step}/{direction}/{generation}")
+
+    def found(self) -> list[str]:
+        facts: Any = OrderFacts(self.record, WORKFLOW, self.steps, self.history, self.inbox)  # type: ignore[arg-type]
+        snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, [])  # type: ignore[arg-type]
+        statuses: Any = [
+            Status(order_id="1", status=name, sequence=n, at=AT) for n, name in self.told.items()
+        ]
+        evidence = Evidence(Ledger(self.effects, self.calls), self.accepted, {KEY: statuses}, self.alerts)
+        findings = compare(snapshot, evidence, Settings())
+        assert (describe(findings) == "the audit found nothing") == (not findings)
+        return [str(finding) for finding in findings]
+
+
+def test_a_sound_order_is_no_finding() -> None:
+    assert Case().found() == []
+
+
+def spoil(case: Case, what: str) -> None:
+    """One thing that is wrong."""
+    match what:
+        case "stuck":
+            case.record["state"] = case.history[-1]["to_state"] = "compensating"
+        case "unalerted":
+            case.record["state"] = case.history[-1]["to_state"] = "compensation_failed"
+            case.history[-1]["status"] = case.told[3] = "compensation_failed"
+        case "doubled effect":
+            case.effects.insert(1, case.effects[0])
+        case "effect left":
+            del case.effects[2]
+        case "forward undo":
+            case.effects[2:] = reversed(case.effects[2:])
+        case "not undone":
+            case.steps[1]["undo_state"] = "undoing"
+        case "gap in history":
+            del case.history[1]
+        case "illegal arrow":
+            case.history[2]["from_state"] = case.history[1]["to_state"] = "processed"
+        case "completed twice":
+            case.history[1]["why"] = case.history[3]["why"] = "reserve completed"
+        case "open to be run":
+            case.inbox[1, "do"]["refuse_upto"] = 0
+        case "overwritten":
+            case.inbox[1, "undo"]["state"] = "failed"
+        case "never folded":
+            case.steps[1] |= {"state": "failed", "effect": "unknown"}
+        case "too many calls":
+            case.calls += case.calls * 50
+            case.inbox[1, "do"]["calls"] = 400
+        case "unwritten call":
+            case.calls.append(case.calls[0])
+        case "gap in statuses":
+            case.history[2]["sequence"] = 3
+        case "lost status":
+            del case.told[2]
+        case "other status":
+            case.told[3] = "completed"
+        case "lost order":
+            case.accepted.add("shop/2")
+        case "outbox":
+            case.leftovers["outbox"] = 1
+        case "admission":
+            case.leftovers["admitted"] = 3
+        case "dead letter":
+            case.dead.append({"message_id": "m", "queue": "orders", "reason": "invalid", "detail": "x"})
+
+
+@pytest.mark.parametrize(
+    "what, rule, text",
+    [
+        ("stuck", "A1", "is still compensating"),
+        ("unalerted", "A1", "no alert was raised"),
+        ("doubled effect", "A2", "2 effects under one idempotency key"),
+        ("effect left", "A2", "charge: net effect 1, not 0"),
+        ("forward undo", "A3", "undone in the order reserve, charge"),
+        ("not undone", "A3", "compensated although reserve is undoing"),
+        ("gap in history", "A4", "history rows [1, 3, 4, 5], 5 were written"),
+        ("illegal arrow", "A4", "illegal arrow pending -> processed"),
+        ("completed twice", "A4", "reserve was completed 2 times"),
+        ("open to be run", "A4", "reserve is being undone and may still be run"),
+        ("overwritten", "A4", "undo of reserve is done, its inbox row failed"),
+        ("never folded", "A4", "reserve succeeded, and the order was never told"),
+        ("too many calls", "A5", "do of reserve: 51 calls, 12 allowed"),
+        ("unwritten call", "A5", "do of reserve: 2 calls made, 1 written down"),
+        ("gap in statuses", "A6", "statuses [1, 3, 3] of 3 were written"),
+        ("lost status", "A6", "its client never got status 2, compensating"),
+        ("other status", "A6", "its client got status 3 as completed"),
+        ("lost order", "A7", "its submission was confirmed, and there is no such order"),
+        ("outbox", "A8", "1 outbox rows are left"),
+        ("admission", "A8", "admission counts 3 open orders, there are 0"),
+        ("dead letter", "A9", "m was set aside: orders: invalid: x"),
+    ],
+)
+def test_the_auditor_finds(what: str, rule: str, text: str) -> None:
+    case = Case()
+    spoil(case, what)
+    found = case.found()
+    assert any(line.startswith(rule) and text in line for line in found), found
+
+
+def test_messages_that_nobody_takes_are_found_unless_they_are_kept_for_somebody() -> None:
+    queues = {
+        name: QueueDepth(name, ready, unacknowledged, 1)
+        for name, ready, unacknowledged in [
+            ("orders", 1, 0), ("agent.goods", 0, 2), ("status.shop", 5, 0), ("alerts", 3, 0), ("orders.dead", 4, 0),
+        ]
+    }  # fmt: skip
+    assert [finding.text for finding in depths(queues)] == [
+        "2 messages of agent.goods are unacknowledged",
+        "1 messages wait in orders",
+    ]
