@@ -95,6 +95,10 @@ class Service:
     def exit_code(self) -> int | None:
         return self._child.exit_code()
 
+    def send(self, number: signal.Signals) -> None:
+        """SIGSTOP and SIGCONT."""
+        self._child.send(number)
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """End it and wait for that; its exit code."""
         return self._child.end(number, within=20)

@@ -218,6 +218,7 @@ WORKFLOWS = [
     Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),
     Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
     Workflow("ghost", 1, list(_steps("ghost", "a"))),
+    Workflow("hasty-ghost", 1, list(_steps("ghost", "a", within=_HASTY))),
     Workflow("missing", 1, [Step("missing", agent="lab", operation="missing")]),
     Workflow(
         "no-undo",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import signal
 from typing import Any
 
 from tests.integration.services.workbench import Workbench, new_id
@@ -40,6 +41,22 @@ async def test_an_agent_is_sent_no_more_than_its_window_and_the_rest_waits_untol
         bench.open_gate(order.order_id)
     for order in orders:
         assert await bench.told(order) == ["received", "completed"]
+    assert await asyncio.to_thread(agent.stop) == 0
+
+
+async def test_requests_that_no_agent_began_burn_nothing_and_are_never_begun_later(bench: Workbench) -> None:
+    agent = await asyncio.to_thread(bench.suite.start, "agent", GHOST, instance_lease=30)
+    await _seen(bench)
+    agent.send(signal.SIGSTOP)
+    order = await bench.submit("hasty-ghost")
+    alert = await bench.alert(order.key)
+    assert alert["kind"] == "never-begun"
+    detail = await bench.detail(order.order_id)
+    assert (detail.order.failure_count, bench.calls(order.order_id)) == (0, [])
+    agent.send(signal.SIGCONT)
+    assert await bench.told(order) == ["received", "completed"]
+    (call,) = bench.calls(order.order_id)
+    assert call.attempt > 3, "the requests of the attempts before it were closed to every agent"
     assert await asyncio.to_thread(agent.stop) == 0
 
 
