@@ -375,3 +375,17 @@ async def test_only_the_owner_tells_of_a_failure(
     await rival.begin_one(request())
     assert not await agent.finish(request(), FAILED)
     assert await agent.finish(request(), DONE), "a success is never lost"
+
+
+async def test_a_step_whose_calls_were_cut_off_twice_is_told_from_one_that_failed(
+    agent: AgentProcess, rival: AgentProcess
+) -> None:
+    asked = [request(fence=fence) for fence in (10, 20, 30, 40)]
+    await agent.begin_one(asked[0])
+    assert not await rival.inbox.was_cut_off(asked[1]), "once is no pattern"
+    await agent.begin_one(asked[1])
+    assert not await rival.inbox.was_cut_off(asked[1]), "it may still be under way"
+    assert await rival.inbox.was_cut_off(asked[2])
+    await rival.begin_one(asked[2])
+    await rival.finish(asked[2], FAILED)
+    assert not await rival.inbox.was_cut_off(asked[3]), "that one was heard out"
