@@ -23,6 +23,7 @@ from triumvir.broker import (
     dead_queue,
     status_queue,
 )
+from triumvir.broker.sendable import MAX_BODY
 from triumvir.contracts.codec import encode
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import (
@@ -223,15 +224,19 @@ def letter_alert(letter: DeadLetter) -> OutMessage:
 
 
 def letter_copy(letter: DeadLetter) -> OutMessage:
-    """The copy in the ``.dead`` queue; its message id is the row's."""
+    """The copy in the ``.dead`` queue; its message id is the row's. A body beyond what can be sent stays in the row:
+    brokers take larger messages from clients than services send.
+    """
+    headers = {"triumvir-reason": letter.reason}
+    fits = len(letter.body) <= MAX_BODY
     return OutMessage(
         exchange=INTERNAL_EXCHANGE,
         routing_key=dead_queue(letter.queue),
         message_id=str(letter.id),
         type=_short(letter.type or ""),
         correlation_id=_short(letter.correlation_id or ""),
-        body=letter.body,
-        headers={"triumvir-reason": letter.reason},
+        body=letter.body if fits else b"",
+        headers=headers if fits else {**headers, "triumvir-bytes-left-out": str(len(letter.body))},
     )
 
 

@@ -174,7 +174,12 @@ async def test_odd_message_ids_are_kept_and_told(bench: Workbench, sender: Sende
     await sender.send({"order_id": order_id, "workflow": "nothing", "payload": {}}, message_id=message_id)
     told = await sender.hears(status="rejected", order_id=order_id)
     assert told["submission"] == message_id.replace("\x00", "\\0")
-    letter = await bench.letter(told["submission"])
+    await _told_once_and_for_all(bench, told["submission"])
+
+
+async def _told_once_and_for_all(bench: Workbench, message_id: str) -> None:
+    """The copy, the alert and the answer are confirmed: nothing sends them again and again."""
+    letter = await bench.letter(message_id)
     await bench.alert(str(letter["id"]))
 
     async def is_sent() -> bool:
@@ -183,6 +188,17 @@ async def test_odd_message_ids_are_kept_and_told(bench: Workbench, sender: Sende
         return count == 0
 
     await eventually(is_sent, what="the end of the outbox row")
+
+
+async def test_a_message_larger_than_any_that_services_send_is_kept_and_told_once(
+    bench: Workbench, sender: Sender
+) -> None:
+    body = b"x" * (17 * 1024 * 1024)
+    message_id = await sender.send(body)
+    told = await sender.hears(submission=message_id, status="rejected")
+    assert told["detail"].startswith(f"too_large: body: {len(body)} bytes")
+    await _told_once_and_for_all(bench, message_id)
+    assert (await bench.letter(message_id))["body"] == body
 
 
 async def test_a_cancel_with_a_message_id_that_postgres_refuses_does_not_loop(

@@ -156,6 +156,12 @@ def test_whatever_a_client_wrote_into_its_properties_can_be_sent_back(text: str)
         assert fault_of(message, "services", MAX_BODY) is None
 
 
+def test_a_copy_of_what_is_too_large_to_send_says_how_much_is_left_out() -> None:
+    copy = outgoing.letter_copy(_letter(body=b"x" * (MAX_BODY + 1)))
+    assert (copy.body, copy.headers["triumvir-bytes-left-out"]) == (b"", str(MAX_BODY + 1))
+    assert outgoing.letter_copy(_letter(body=b"x" * MAX_BODY)).body == b"x" * MAX_BODY
+
+
 def test_the_same_message_has_the_same_letter_and_another_one_another() -> None:
     one = _letter()
     assert one.id == _letter().id
