@@ -60,10 +60,11 @@ def open_desk(
     async def publish(messages: Sequence[OutMessage]) -> list[Published]:
         return await publisher.publish(messages)
 
+    turn = asyncio.Lock()  # they commit in turn, so that each commit covers what came during two
     return Desk(
         inbox,
-        Gatherer(inbox.begin, limit, "begins"),
-        Gatherer(inbox.finish, limit, "finishes"),
+        Gatherer(inbox.begin, limit, "begins", turn=turn),
+        Gatherer(inbox.finish, limit, "finishes", turn=turn),
         Gatherer(publish, limit, "replies"),
         connections,
         undeliverable,
