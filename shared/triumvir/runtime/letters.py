@@ -24,9 +24,12 @@ log = get_logger(__name__)
 
 
 def letter_of(delivery: Delivery, reason: str, detail: str, *, client: str | None = None) -> DeadLetter:
-    """The dead letter of a delivery. The same message has the same id, however often it comes."""
+    """The dead letter of a delivery. The same message of the same sender, refused for the same reason, has the same
+    id, however often it comes.
+    """
+    whose = f"{delivery.user_id}\x00{delivery.type}\x00{reason}".encode("utf-8", "replace")
     return DeadLetter(
-        id=UUID(bytes=delivery_hash(delivery)[:16]),
+        id=UUID(bytes=hashlib.sha256(delivery_hash(delivery) + whose).digest()[:16]),
         queue=delivery.queue,
         reason=reason,
         detail=_storable(detail)[:_LONGEST],

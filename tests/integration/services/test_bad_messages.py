@@ -224,6 +224,18 @@ async def test_the_same_bad_message_again_is_kept_once_and_told_again(
     assert len([status for status in sender.heard if status["submission"] == "bad-again"]) == 3
 
 
+async def test_two_clients_that_send_the_same_bad_message_are_told_each_for_itself(
+    bench: Workbench, sender: Sender
+) -> None:
+    other, message_id = await bench.sender(), new_id()
+    for one in (sender, other):
+        await one.send(b"the same", message_id=message_id)
+        await one.hears(submission=message_id, status="rejected")
+    query = "select client from dead_letters where message_id = $1"
+    clients = {row["client"] for row in await bench.db.fetch(query, message_id)}
+    assert clients == {sender.account.name, other.account.name}
+
+
 async def test_a_full_batch_of_bad_messages_around_good_ones_loses_none_of_either(
     bench: Workbench, sender: Sender
 ) -> None:

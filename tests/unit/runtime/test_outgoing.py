@@ -165,10 +165,15 @@ def test_a_copy_of_what_is_too_large_to_send_says_how_much_is_left_out() -> None
 def test_the_same_message_has_the_same_letter_and_another_one_another() -> None:
     one = _letter()
     assert one.id == _letter().id
-    assert (
-        len({one.id, _letter(message_id="m-2").id, _letter(body=b"[]").id, _letter(queue="agent.lab").id})
-        == 4
-    )
+    others = [
+        letters.letter_of(delivery(), "full", "no room"),
+        _letter(user_id="shop-b"),
+        _letter(type="order.cancel.v1"),
+        _letter(message_id="m-2"),
+        _letter(body=b"[]"),
+        _letter(queue="agent.lab"),
+    ]
+    assert len({one.id, *(other.id for other in others)}) == 7
 
 
 def test_an_answer_names_what_it_answers() -> None:
