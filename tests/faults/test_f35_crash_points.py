@@ -48,7 +48,7 @@ async def crash_twice(cluster: Cluster, point: str) -> None:
     before = cluster.crashes(point)
     kind = point.split(".")[0]
     if left_by := LEFT_BY.get(point):
-        await cluster.arm(left_by.split(".")[0], left_by, 1, 1, 1)
+        await cluster.arm(left_by.split(".")[0], left_by, 1, 2, 3)  # three times the same message: quarantine
         victim = await cluster.arm(HOSTS[kind], point, 1, 1)
     else:
         later = SELDOM.get(point.rpartition(".")[0], LATER[kind])
