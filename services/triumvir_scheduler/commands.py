@@ -64,15 +64,20 @@ class Commands:
     def __init__(self, stage: Stage, limit: int) -> None:
         self._stage = stage
         self._limit = limit
+        self._after = 0
 
     async def step(self) -> bool:
-        """Takes one batch of commands whose orders exist; whether there may be more."""
+        """Looks at one page of the commands that wait and takes those whose orders exist; whether there may be more."""
         async with self._stage.look() as connection:  # every hint asks, and seldom is there anything
-            rows = await statement("orders_with_commands").rows(connection, most=self._limit)
-        if not rows:
-            return False
-        await run_batch("commands", [row["no"] for row in rows], self._take, self._set_aside)
-        return True
+            rows = await statement("orders_with_commands").rows(
+                connection, after=self._after, most=self._limit
+            )
+        is_full = len(rows) == self._limit
+        self._after = rows[-1]["id"] if is_full else 0
+        nos = sorted({row["no"] for row in rows if row["no"] is not None})
+        if nos:
+            await run_batch("commands", nos, self._take, self._set_aside)
+        return bool(nos) or is_full
 
     async def _take(self, nos: Sequence[int], problem: str | None = None) -> None:
         """Applies what is asked of these orders; with a ``problem``, they are set aside instead."""

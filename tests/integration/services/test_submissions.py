@@ -191,6 +191,19 @@ async def test_a_cancel_that_overtakes_its_submission_is_not_lost(bench: Workben
     assert bench.calls(order_id) == []
 
 
+async def test_cancels_of_orders_that_never_came_keep_no_other_waiting(bench: Workbench) -> None:
+    await bench.db.execute(
+        "insert into commands (client, order_id, message_id, kind)"
+        " select 'nobody', n::text, n::text, 'cancel' from generate_series(1, 1000) as n"
+    )
+    order = await bench.submit("missing")
+    statuses = order.statuses()
+    assert [(await anext(statuses)).status for _ in range(2)] == ["received", "held"]
+    await order.cancel()
+    assert (await bench.told(order))[-1] == "cancelled"
+    await bench.db.execute("delete from commands where client = 'nobody'")
+
+
 async def test_a_cancel_that_crosses_completion_has_one_winner_and_the_client_is_told_which(
     bench: Workbench,
 ) -> None:

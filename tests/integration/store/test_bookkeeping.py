@@ -71,7 +71,8 @@ async def _ask(connection: Connection, order_id: str, message_id: str) -> None:
 
 
 async def _with_commands(connection: Connection) -> list[int]:
-    return [row["no"] for row in await statement("orders_with_commands").rows(connection, most=10)]
+    rows = await statement("orders_with_commands").rows(connection, after=0, most=10)
+    return [row["no"] for row in rows if row["no"] is not None]
 
 
 async def test_a_command_that_comes_before_its_order_waits_for_it(connection: asyncpg.Connection) -> None:

@@ -44,7 +44,7 @@ SCANS: Final = {
     "held_reasons": _scan("orders_held", pages=60),
     "release_held": _scan("orders_held", "orders_pkey", pages=3000, reason="agent:a1", most=64),
     "orders_with_commands": _scan(
-        "commands_waiting_by_age", "orders_client_order_id_key", pages=1200, most=BATCH
+        "commands_waiting_by_age", "orders_client_order_id_key", pages=1200, after=0, most=BATCH
     ),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }

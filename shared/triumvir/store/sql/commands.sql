@@ -5,10 +5,12 @@ select * from unnest(:clients::text[], :order_ids::text[], :message_ids::text[],
 on conflict (client, message_id) do nothing;
 
 -- name: orders_with_commands
--- Orders somebody asks something of.
-select distinct o.no from (
-    select client, order_id from commands where taken_at is null order by id limit :most::int
-) c join orders o on o.client = c.client and o.order_id = c.order_id;
+-- A page of the commands that wait, each with its order if that has come: those without must not hide the others.
+select c.id, o.no from (
+    select id, client, order_id from commands where taken_at is null and id > :after::bigint
+    order by id limit :most::int
+) c left join orders o on o.client = c.client and o.order_id = c.order_id
+order by c.id;
 
 -- name: read_commands
 -- What is asked of these (locked) orders and not yet taken.
