@@ -34,7 +34,10 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
     def middle(system: str, load: str, read: Callable[[Result], float | None]) -> float:
         return median(read(result) or 0.0 for result in _of(results, system, load))
 
-    light = [latency for result in _of(results, SUITE, "light") for latency in result.latencies]
+    light, raw = (
+        [latency for result in _of(results, system, "light") for latency in result.latencies]
+        for system in (SUITE, RAW)
+    )
     return {
         "orders/s, of raw": _ratio(results, "saturated", lambda result: result.per_second),
         "CPU, of raw": _ratio(results, "saturated", lambda result: result.cpu_total),
@@ -43,6 +46,8 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
         "messages per order": middle(SUITE, "saturated", lambda result: result.messages),
         "p50 at light load, ms": percentile(light, 50),
         "p99 at light load, ms": percentile(light, 99),
+        "p50 at light load, of raw": percentile(light, 50) / percentile(raw, 50),
+        "CPU at light load, of raw": _ratio(results, "light", lambda result: result.cpu_total),
     }
 
 
