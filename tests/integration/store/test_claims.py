@@ -26,6 +26,18 @@ async def test_a_client_with_many_orders_leaves_room_for_the_others(connection: 
     assert lone[0] in claimed
 
 
+async def test_with_room_for_one_order_at_a_time_no_client_has_it_all(connection: asyncpg.Connection) -> None:
+    for client in ("shop-a", "shop-b", "shop-z"):
+        await make_orders(connection, [f"o{n}" for n in range(40)], client=client)
+    turns: Counter[str] = Counter()
+    for _ in range(60):
+        (row,) = await statement("claim_candidates").rows(connection, most=1)
+        await lock(connection, row["no"])
+        turns[row["client"]] += 1
+    assert set(turns) == {"shop-a", "shop-b", "shop-z"}
+    assert min(turns.values()) >= 5
+
+
 async def test_older_and_more_urgent_orders_go_first(connection: asyncpg.Connection) -> None:
     nos = await make_orders(connection, ["first", "second", "urgent", "idle"], priorities=[0, 0, 5, -5])
     async with connection.transaction():

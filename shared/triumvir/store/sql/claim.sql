@@ -1,5 +1,6 @@
 -- name: claim_candidates
 -- Claimable orders, locked, fair by client: a few of each, by rank. pending | compensating -> (decided next)
+-- Clients come in a random order: with room for a few orders only, the first by name would have it all.
 with recursive waiting(client) as (
     (select client from orders
      where held_by is null and locked_by is null and state in ('pending', 'compensating')
@@ -15,10 +16,10 @@ with recursive waiting(client) as (
 ), share as (
     select greatest(1, (:most::int + count(*) - 1) / greatest(count(*), 1)) as each_client from clients
 )
-select candidate.no
-from clients cross join lateral (
-    select o.no from orders o
-    where o.client = clients.client
+select candidate.no, candidate.client
+from (select client from clients order by random()) as turn cross join lateral (
+    select o.no, o.client from orders o
+    where o.client = turn.client
       and o.held_by is null and o.locked_by is null and o.state in ('pending', 'compensating')
       and (o.not_before is null or o.not_before <= clock_timestamp())
     order by o.rank
