@@ -22,7 +22,7 @@ SELDOM: Final = {"scheduler.command": 2}
 """By the beginning of its name, where that takes too long."""
 HOSTS: Final = {"outbox": "scheduler"}
 LEFT_BY: Final = {"outbox.after_sweep_publish": "submitter.after_commit"}
-"""What has to crash as often, so that there is something to do at a point."""
+"""What has to crash once, so that there is something to do at a point; what it left is swept in every life."""
 WAVES: Final = 15
 
 
