@@ -52,7 +52,7 @@ def started() -> Iterator[Urls]:
         .waiting_for(listening.with_basic_credentials(_ACCOUNT, _ACCOUNT))
     )
     database = (
-        DockerContainer(DATABASE_IMAGE, ports=[5432], command="-c max_connections=200")
+        DockerContainer(DATABASE_IMAGE, ports=[5432], command="postgres -c max_connections=200")
         .with_envs(POSTGRES_USER=_ACCOUNT, POSTGRES_PASSWORD=_ACCOUNT)
         .waiting_for(ExecWaitStrategy(["pg_isready", "--host=127.0.0.1", f"--username={_ACCOUNT}"]))
     )
