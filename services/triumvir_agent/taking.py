@@ -64,8 +64,14 @@ class Taking:
                 break
             except Draining:
                 return
-            except Exception:  # the inbox makes a repetition safe: what was begun is not begun again
-                log.exception(events.REQUEST_FAILED, queue=delivery.queue, message_id=delivery.message_id)
+            except Exception as error:
+                log.error(
+                    events.REQUEST_FAILED,
+                    queue=delivery.queue,
+                    message_id=delivery.message_id,
+                    error=f"{type(error).__name__}: {error}",
+                    exc_info=error if pause == FIRST_PAUSE else None,
+                )
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE, pause * 2)
         await self._acks.submit(delivery)

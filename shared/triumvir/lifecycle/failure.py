@@ -65,14 +65,19 @@ def _reopen(draft: Draft, why: str) -> None:
 
 
 def _reopen_unbegun(draft: Draft, why: str) -> None:
-    """Nobody called anything: that burns nothing. Three in a row are told to the operators."""
-    record = draft.record
+    """Nobody called anything: that burns nothing. From the second in a row on it waits as after a failure, so
+    that agents who cannot keep up are not sent the same again at once; three in a row are told to the operators.
+    """
+    record, policy = draft.record, draft.policy
     unbegun = record.unbegun_count + 1
+    again = unbegun > 1
+    wait = reopen_backoff(unbegun - 1, policy.reopen_backoff, policy.reopen_backoff_max) if again else None
     draft.move(
         f"{why}; held back, nothing is counted",
         to="pending" if record.state == "processing" else None,
         step_no=record.step,
         unbegun_count=unbegun,
+        not_before=None if wait is None else draft.moment.now + wait,
         **draft.unlocked(),
     )
     if unbegun == UNBEGUN_ALERT:

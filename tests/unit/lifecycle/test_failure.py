@@ -89,6 +89,17 @@ def test_an_attempt_that_nobody_began_burns_nothing() -> None:
     assert (order.entry().effect, order.entry().begun, order.statuses) == ("none", False, [])
 
 
+def test_attempts_that_nobody_begins_come_further_and_further_apart() -> None:
+    order = OneOrder("s1", policy=Policy(reopen_backoff=timedelta(seconds=2)))
+    waits = []
+    for _ in range(4):
+        order.claim()
+        order.expire(begun=False, calls=0)
+        waits.append(order.record.not_before and (order.record.not_before - order.now).total_seconds())
+        order.wait(60)
+    assert waits == [None, 2, 4, 8]
+
+
 def test_three_attempts_in_a_row_that_nobody_began_raise_one_alert() -> None:
     order = OneOrder("s1")
     for _ in range(5):
