@@ -65,7 +65,7 @@ class Taking:
             except Draining:
                 return
             except Exception as error:
-                log.error(
+                log.warning(
                     events.REQUEST_FAILED,
                     queue=delivery.queue,
                     message_id=delivery.message_id,
