@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import pstats
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -19,8 +20,6 @@ from typing import Final
 
 import asyncpg
 import uvloop
-from pyinstrument.renderers import ConsoleRenderer
-from pyinstrument.session import Session
 from rich.console import Console
 
 from benchmarks import report, systems
@@ -39,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the systems take turns in each")
     parser.add_argument("--quick", action="store_true", help="one round of 500 orders, and 60 at 20 a second")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="run the services under pyinstrument")
+    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="run the services under cProfile")
     return parser.parse_args()
 
 
@@ -70,11 +69,11 @@ async def _run(plan: Plan, profile: Path | None) -> Course:
         return course
 
 
-def _draw_profiles(folder: Path) -> None:
-    """Of each session a call tree as text; the sessions can be drawn otherwise by ``pyinstrument --load``."""
-    for path in sorted(folder.glob("*.pyisession")):
-        tree = ConsoleRenderer(show_all=True).render(Session.load(path))
-        path.with_suffix(".txt").write_text(tree)
+def _list_profiles(folder: Path) -> None:
+    """Beside each profile its functions as text, the dearest first; cProfile makes small functions look dear."""
+    for path in sorted(folder.glob("*.pstats")):
+        with path.with_suffix(".txt").open("w") as text:
+            pstats.Stats(str(path), stream=text).sort_stats("tottime").print_stats(80)
 
 
 def main() -> None:
@@ -85,7 +84,7 @@ def main() -> None:
         options.profile.mkdir(parents=True, exist_ok=True)
     course = uvloop.run(_run(plan, options.profile))
     if options.profile is not None:
-        _draw_profiles(options.profile)
+        _list_profiles(options.profile)
     if options.json:
         context = {"plan": plan.__dict__, "idle_commits_per_second": course.idle_commits}
         json.dump(report.as_json(course.results, **context), sys.stdout, indent=2)

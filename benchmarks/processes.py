@@ -44,7 +44,7 @@ class Process:
 
 
 def start_service(name: str, folder: Path, settings: Mapping[str, str], profile: Path | None) -> Process:
-    """A service by its own command; with ``profile`` under pyinstrument, which writes a session there."""
+    """A service by its own command; with ``profile`` under cProfile, which writes there when it ends."""
     log, port = folder / f"{name}.log", folder / f"{name}.port"
     arguments = ["benchmarks.sample:agent"] if name == "agent" else []
     environment = {**os.environ, **settings, "TRIUMVIR_HEALTH_PORT_FILE": str(port)}
@@ -70,10 +70,7 @@ def end_all(processes: Sequence[Process]) -> None:
 
 
 def _profiler(name: str, profile: Path | None) -> list[str]:
-    """The raw samples are kept: a service that has drained has no time left to draw a tree of them."""
-    if profile is None:
-        return []
-    return ["-m", "pyinstrument", "-r", "pyisession", "-o", str(profile / f"{name}.pyisession")]
+    return [] if profile is None else ["-m", "cProfile", "-o", str(profile / f"{name}.pstats")]
 
 
 def _answers(port: Path) -> bool:
