@@ -41,7 +41,7 @@ async def serve(chassis: Chassis) -> None:
     await Lease(chassis, store.session("lease")).start(chassis)
     await view.refresh()
     answers = await broker.consume(REPLIES, settings.prefetch)
-    hints = wakes.Wakes(await broker.consume(WAKE, settings.prefetch), view, [claimable, commanded])
+    hints = wakes.Wakes(await broker.consume(WAKE, settings.prefetch), view, claimable, commanded)
     marks, aside = store.session("marks"), undeliverable.quarantine
     intake = Intake(answers, folding.handle, aside, marks, limit, "scheduler.reply.after_ack")
     chassis.add_loop(Loop("replies", intake.step, poll))

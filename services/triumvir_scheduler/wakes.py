@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from triumvir.broker import Consumer
+from triumvir.runtime.outgoing import COMMANDS_HEADER, RELEASED_HEADER
 from triumvir_scheduler.windows import Windows
 
 
 class Wakes:
-    """Settles hints and sets the events they are for."""
+    """Settles hints and sets the event of each: there is something to claim, or something was asked for."""
 
-    def __init__(self, consumer: Consumer, windows: Windows, events: Sequence[asyncio.Event]) -> None:
+    def __init__(
+        self, consumer: Consumer, windows: Windows, claimable: asyncio.Event, commanded: asyncio.Event
+    ) -> None:
         self._consumer = consumer
         self._windows = windows
-        self._events = events
+        self._claimable = claimable
+        self._commanded = commanded
 
     async def step(self) -> bool:
         """Takes what hints are there; waits up to a second for one."""
@@ -24,11 +27,13 @@ class Wakes:
                 hints = await self._consumer.batch(1000)
         except TimeoutError:
             return True
-        if any(hint.headers.get("triumvir-released") for hint in hints):
+        if any(hint.headers.get(RELEASED_HEADER) for hint in hints):
             self._windows.look_again()
-        for event in self._events:
-            event.set()
-        if not hints:
+        if any(hint.headers.get(COMMANDS_HEADER) for hint in hints):
+            self._commanded.set()
+        if hints:
+            self._claimable.set()
+        else:
             await asyncio.sleep(0.05)
         await self._consumer.settle(hints)
         return True

@@ -105,7 +105,9 @@ class Door:
             outbox_id = await self._to_outbox(ride, accepted, refusals)
             crash_point("submitter.before_commit")
         crash_point("submitter.after_commit")
-        await self._send(accepted, refusals, messages, outbox_id, wake=bool(accepted.new or found.cancels))
+        if accepted.new or found.cancels:
+            await self._relay.send([outgoing.wake(commands=bool(found.cancels))], None)
+        await self._send(accepted, refusals, messages, outbox_id)
 
     async def _send(
         self,
@@ -113,8 +115,6 @@ class Door:
         refusals: Sequence[DeadLetter],
         messages: Sequence[OutMessage],
         outbox_id: int | None,
-        *,
-        wake: bool,
     ) -> None:
         for fact in accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
@@ -124,9 +124,6 @@ class Door:
             metrics.ORDERS_REFUSED.add(1, letter.reason)
         letters.report(refusals)
         about = [message for letter in refusals for message in letters.messages(letter)]
-        hint = [outgoing.wake()] if wake else []
-        if hint:
-            await self._relay.send(hint, None)
         await self._relay.send([*messages, *about], outbox_id, "submitter.after_publish")
 
     def _sort(self, items: Sequence[Item]) -> Sorted:

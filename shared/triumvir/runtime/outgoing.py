@@ -47,6 +47,8 @@ from triumvir.lifecycle import LogRow, OrderRecord, SendRequest
 from triumvir.telemetry import tracing
 from triumvir.workflow import Workflow
 
+RELEASED_HEADER: Final = "triumvir-released"
+COMMANDS_HEADER: Final = "triumvir-commands"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_BYTES: Final = 255
 """Of a property of a message that is text."""
@@ -259,9 +261,12 @@ def rejected(letter: DeadLetter, order_id: str) -> OutMessage | None:
     )
 
 
-def wake(*, released: bool = False) -> OutMessage:
-    """The hint that there is pending work. ``released``: because agents came back."""
-    headers = {"triumvir-released": "1"} if released else {}
+def wake(*, released: bool = False, commands: bool = False) -> OutMessage:
+    """The hint that there is pending work. ``released``: because agents came back; ``commands``: because somebody
+    asked something of an order.
+    """
+    told = {RELEASED_HEADER: released, COMMANDS_HEADER: commands}
+    headers = {name: "1" for name, is_so in told.items() if is_so}
     return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}", headers)
 
 
