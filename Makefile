@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test unit faults bench demo dev lock clean
+.PHONY: help setup node lint test unit faults bench demo dev lock clean
 
 PYTHON := .venv/bin/python
 CODE := shared services examples tests benchmarks
@@ -15,13 +15,16 @@ help: ## this list
 setup: ## install what is missing (apt for RabbitMQ, Postgres, Python; packages into .venv)
 	@.ci/setup
 
+node: setup
+	@.ci/setup --node
+
 lint: setup ## style, strict types, import rules
 	$(PYTHON) -m ruff check $(CODE)
 	$(PYTHON) -m ruff format --check $(CODE)
 	$(PYTHON) -m mypy $(CODE)
 	.venv/bin/lint-imports --no-logo
 
-test: lint ## everything but the slow faults, on real servers
+test: node lint ## everything but the slow faults, on real servers
 	$(PYTHON) -m pytest -m "not slow"
 
 unit: setup ## tests that need no server
