@@ -57,10 +57,9 @@ async def test_f24_postgres_that_crashes_in_the_middle_of_a_recovery_strands_no_
 ) -> None:
     """The supervisor has locked overdue orders and waits for the inbox row of one of them."""
     await cluster.start()
-    await cluster.load.submit(
-        4, "good"
-    )  # so that the scheduler has seen the agents: it holds for absent ones,
-    await more_ended(cluster, 4)  # and the one who lifts holds is about to sleep
+    # The scheduler holds for agents it has not seen yet, and the one who lifts holds is about to sleep.
+    await cluster.load.submit(4, "good")
+    await eventually(lambda: cluster.load.ended >= 4, within=40, what="first orders at their end")
     supervisor = cluster.services["supervisor"]
     supervisor.send(signal.SIGSTOP)
     await cluster.load.submit(16, "good", "reopened")
