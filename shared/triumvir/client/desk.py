@@ -19,6 +19,8 @@ from triumvir.errors import BrokerError
 
 PAUSE: Final = 1.0
 """Seconds at most between two attempts to subscribe while the broker is away."""
+UNNOTICED_TRIES: Final = 10
+"""Attempts to open a connection that fail while another one still looks open."""
 
 
 class Desk:
@@ -73,11 +75,17 @@ class Desk:
         Raises BrokerError if the queue is not there or not ours.
         """
         async with self._subscribing:
+            tries = 0
             while self._follower is None:
-                self._follower = await self._subscribed(self.sender)
+                tries += 1
+                self._follower = await self._subscribed(self.sender, tries)
 
-    async def _subscribed(self, sender: Sender) -> Follower | None:
-        """A follower that reads the queue; None if the broker is or was away, so that it is worth trying again."""
+    async def _subscribed(self, sender: Sender, tries: int) -> Follower | None:
+        """A follower that reads the queue; None if the broker is or was away, so that it is worth trying again.
+
+        The connection that sends may notice an outage later than one that is being opened: a few ``tries`` are
+        made although it looks open.
+        """
         epoch = self._connection.epoch if self._connection is not None else 0
         follower = Follower(
             connection_url=self._url,
@@ -90,7 +98,10 @@ class Desk:
         try:
             await follower.start(self._timeout)
         except BrokerError:
-            if self._connection is None or (self._connection.is_open and self._connection.epoch == epoch):
+            sound = self._connection is not None and (
+                self._connection.is_open and self._connection.epoch == epoch
+            )
+            if self._connection is None or (sound and (follower.reached_queue or tries >= UNNOTICED_TRIES)):
                 raise
             await asyncio.sleep(random.uniform(0.5, 1.0) * PAUSE)
             return None

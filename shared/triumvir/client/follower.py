@@ -44,6 +44,7 @@ class Follower:
         self._on_end = on_end
         self._connection: Connection | None = None
         self._consumer: Consumer | None = None
+        self.reached_queue = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, timeout: float) -> None:
@@ -51,6 +52,7 @@ class Follower:
         try:
             self._connection = await connect(self._url, self._name, timeout=timeout)
             self._connection.on_reconnect(self._on_reconnect)
+            self.reached_queue = True
             self._consumer = Consumer(self._connection, self._queue, PREFETCH, timeout=timeout)
             await self._warn_of_others(self._consumer)
             await self._consumer.start()
