@@ -2,10 +2,10 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup node lint test unit faults bench demo dev lock clean
+.PHONY: help setup node lint test unit faults bench demo dev docs lock clean
 
 PYTHON := .venv/bin/python
-CODE := shared services examples tests benchmarks
+CODE := shared services examples tests benchmarks docs/site
 ORDERS ?=
 SEED ?=
 
@@ -42,11 +42,15 @@ demo: setup ## a shop on private servers, with kills in the middle; ORDERS=FILE 
 dev: setup ## private servers and all services until Ctrl-C
 	.venv/bin/triumvir dev
 
+docs: setup ## the documentation as a site, in build/site; a warning is an error
+	$(PYTHON) -m sphinx -W --keep-going -n -q -c docs/site . build/site
+	@echo "docs: build/site/index.html"
+
 lock: setup ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m pip install --quiet uv
 	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --upgrade \
 		--generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
-		--group dev pyproject.toml --output-file requirements.lock
+		--group dev --group docs pyproject.toml --output-file requirements.lock
 	! grep -nE '://|index-url|find-links' requirements.lock
 
 clean: ## remove .venv, caches and private servers' folders of this checkout

@@ -88,7 +88,10 @@ class OperationError(TriumvirError):
 
 
 class Transient(OperationError):
-    """The call failed but may work when repeated. ``retry_after`` is the least wait the remote side asked for."""
+    """The call failed but may work when repeated. ``retry_after`` is the least wait the remote side asked for.
+
+    It is called again in the same request while allowance and time last, then by the next attempt.
+    """
 
     def __init__(
         self, message: str = "", *, effect: str | None = None, retry_after: timedelta | None = None
@@ -104,7 +107,7 @@ class Permanent(OperationError):
 
 
 class OrderError(TriumvirError):
-    """How an order ended. ``status`` is the last status received."""
+    """How an order ended. ``status`` is the last :class:`triumvir.Status` received, or None."""
 
     def __init__(self, message: str, status: object | None = None) -> None:
         super().__init__(message)

@@ -19,12 +19,13 @@ _FOR_FAULT_TESTS = ("crash_at", "crash_log")
 
 
 def settings_table() -> str:
-    """Every setting with its default, its bounds and what it means."""
-    rows = []
-    for name, field in Settings.model_fields.items():
-        if name not in _FOR_FAULT_TESTS:
-            rows.append((_code(f"TRIUMVIR_{name.upper()}"), _default(field), _meaning(field)))
-    return _table(("setting", "default", "meaning"), rows)
+    """Every setting with its variable, default, unit, bounds and what it means."""
+    rows = (
+        (_code(name), _code(f"TRIUMVIR_{name.upper()}"), _default(field), _unit(name, field), _meaning(field))
+        for name, field in Settings.model_fields.items()
+        if name not in _FOR_FAULT_TESTS
+    )
+    return _table(("setting", "environment variable", "default", "unit", "meaning"), rows)
 
 
 def metrics_table() -> str:
@@ -50,7 +51,7 @@ def queues_table() -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "settings": ("docs/operations.md", settings_table),
+    "settings": ("docs/reference/settings.md", settings_table),
     "metrics": ("docs/operations.md", metrics_table),
     "queues": ("docs/protocol.md", queues_table),
 }
@@ -91,6 +92,13 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, timedelta):
         return _code(f"{value.total_seconds():g}")
     return _code(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _unit(name: str, field: FieldInfo) -> str:
+    """Of durations and sizes; a plain number counts what its meaning says."""
+    if field.annotation is timedelta:
+        return "seconds"
+    return "bytes" if name.endswith("_bytes") else ""
 
 
 def _meaning(field: FieldInfo) -> str:

@@ -52,7 +52,11 @@ class Operation(Generic[T]):
 
 
 class Agent:
-    """A named set of operations, run by ``triumvir run agent module:attribute``."""
+    """A named set of operations, run by ``triumvir run agent module:attribute``.
+
+    ``name``: 1 to 40 of ``a-z``, ``0-9`` and ``-``; steps name their agent by it, and so is its queue named. What is
+    wrong as written raises :class:`~triumvir.errors.DefinitionError`, when it is written.
+    """
 
     def __init__(self, name: str) -> None:
         if not is_name(name):
@@ -62,13 +66,24 @@ class Agent:
         self._promised_undos: dict[str, str] = {}
 
     def operation(self, name: str, *, undo: str | None = None) -> Callable[[F], F]:
-        """Offers a function by name. ``undo`` names what takes its effect back; register it with :meth:`undo`."""
+        """Decorates a function ``(ctx, order)`` to offer it by ``name``; the function itself is left as it is.
+
+        ``order`` is the order's payload, validated into its annotated type; what is returned is validated as well
+        and kept as JSON. An ``async`` function must not block; a plain one runs in a thread. It fails by raising
+        :class:`~triumvir.errors.Transient` or :class:`~triumvir.errors.Permanent`; any other exception counts as
+        the first.
+        ``undo`` names what takes its effect back; register that with :meth:`undo`.
+        """
         if undo is not None:
             self._promised_undos[undo] = name
         return self._register(name, "do")
 
     def undo(self, name: str) -> Callable[[F], F]:
-        """Offers a function that undoes an operation. It must accept that there is nothing to undo."""
+        """Decorates a function ``(ctx, order, result)`` that undoes an operation.
+
+        ``result`` is what the operation returned, or None if that is not known. It must accept that there is
+        nothing to undo, and that it is called again.
+        """
         return self._register(name, "undo")
 
     def find(self, name: str, direction: Direction) -> Operation[Any] | None:

@@ -28,12 +28,7 @@ class Transactions(Protocol):
 
 
 class Context:
-    """One request, as its operation sees it.
-
-    ``idempotency_key`` is the same for every attempt and re-send: hand it to the remote service. ``fence``
-    rises with every attempt: hand it to a target that can compare. ``results`` holds what earlier steps
-    returned, by step name. ``call`` counts the calls of this request, from 1.
-    """
+    """One request, as its operation sees it. The first argument of every operation and undo."""
 
     def __init__(
         self,
@@ -43,23 +38,35 @@ class Context:
         traceparent: str | None = None,
     ) -> None:
         self.client = request.client
+        """The name of the client that submitted the order."""
         self.order_id = request.order_id
+        """The id that the client chose."""
         self.order_key = order_key(request.client, request.order_id)
+        """``client/order_id``: unique over all clients."""
         self.workflow = request.workflow
+        """The name of the order's workflow."""
         self.version = request.version
+        """The version that the order is pinned to."""
         self.step = request.step
+        """The name of the step; in an undo, of the step that is undone."""
         self.attempt = request.attempt
+        """Counts the attempts of the order, from 1."""
         self.idempotency_key = request.idempotency_key
+        """Text, the same for every call of this step and direction, whatever died between: hand it to the remote
+        service."""
         self.fence = request.fence
+        """A whole number below 2^63 that rises with every attempt: hand it to a target that can refuse a lower one."""
         self.traceparent = traceparent
+        """The order's trace, for the W3C header of that name of outbound calls; None when there is none."""
         self.call = 0
+        """Counts the calls of this request, from 1."""
         self._results = request.results
         self._deadline = time.monotonic() + seconds_left
         self._transactions = transactions
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """What earlier steps returned, by step name."""
+        """What earlier steps returned, by step name: JSON values."""
         return {name: result.value for name, result in self._results.items()}
 
     @property
@@ -81,7 +88,8 @@ class Context:
         """A transaction of the state repository's database: what is written in it is committed together with the
         step's result when the operation returns, and not at all if it raises or its attempt was fenced off.
 
-        That makes the effect exactly-once. Once per call; asynchronous operations only.
+        That makes the effect exactly-once. Gives the part of an asyncpg connection that runs statements. Once per
+        call, asynchronous operations only: anything else raises :class:`~triumvir.errors.ConfigurationError`.
         """
         if self._transactions is None:
             raise ConfigurationError("ctx.transaction() is for asynchronous operations of a running agent")

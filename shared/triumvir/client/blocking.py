@@ -31,7 +31,11 @@ _CLOSE_SECONDS: Final = 15.0
 
 
 class BlockingClient:
-    """A :class:`triumvir.Client` whose methods block the calling thread. Takes the same arguments."""
+    """A :class:`triumvir.Client` whose methods block the calling thread. Takes the same arguments.
+
+    Use it as ``with BlockingClient(url) as client``, or :meth:`open` and :meth:`close` it. Any number of threads may
+    use it at once. Make it after forking, not before: a thread does not survive a fork.
+    """
 
     def __init__(self, url: str, **options: Any) -> None:
         self._url = url
@@ -50,7 +54,7 @@ class BlockingClient:
         self.close()
 
     def open(self) -> None:
-        """Connects. Raises BrokerError if that fails; opening twice changes nothing."""
+        """Connects. Raises :class:`~triumvir.errors.BrokerError` if that fails; opening twice changes nothing."""
         if self._loop is not None:
             return
         loop = asyncio.new_event_loop()
@@ -64,7 +68,10 @@ class BlockingClient:
             raise
 
     def close(self) -> None:
-        """Closes the connection and ends the thread; threads that still wait get a BrokerError."""
+        """Closes the connection and ends the thread.
+
+        Threads that still wait get a :class:`~triumvir.errors.BrokerError`.
+        """
         client, self._client = self._client, None
         if client is None or self._loop is None:
             return
@@ -84,7 +91,7 @@ class BlockingClient:
         not_before: datetime | None = None,
         progress: bool = False,
     ) -> BlockingOrder:
-        """See :meth:`triumvir.Client.submit`."""
+        """Submit one order; returns once the broker has it. As :meth:`triumvir.Client.submit`."""
         submitted = self._open_client().submit(
             workflow,
             payload,
@@ -97,7 +104,7 @@ class BlockingClient:
         return BlockingOrder(self, self._run(submitted))
 
     def order(self, order_id: str) -> BlockingOrder:
-        """See :meth:`triumvir.Client.order`."""
+        """An order that was submitted before, here or elsewhere. As :meth:`triumvir.Client.order`."""
         client = self._open_client()
 
         async def attach() -> Order:
@@ -132,7 +139,7 @@ class BlockingClient:
 
 
 class BlockingOrder:
-    """An order of a BlockingClient. Any number of threads may wait for it."""
+    """An order of a :class:`BlockingClient`. Any number of threads may wait for it."""
 
     def __init__(self, client: BlockingClient, order: Order) -> None:
         self._client = client
@@ -149,7 +156,7 @@ class BlockingOrder:
         return self._order.status
 
     def statuses(self) -> Iterator[Status]:
-        """See :meth:`triumvir.Order.statuses`."""
+        """Every status from the first on, in order; blocks between them. As :meth:`triumvir.Order.statuses`."""
         statuses = self._order.statuses()
         try:
             while (status := self._client._run(_next(statuses))) is not None:
@@ -159,11 +166,11 @@ class BlockingOrder:
                 self._client._run(_end(statuses))
 
     def result(self, timeout: float | None = None) -> Any:
-        """See :meth:`triumvir.Order.result`."""
+        """The last step's result, or the error that says why there is none. As :meth:`triumvir.Order.result`."""
         return self._client._run(self._order.result(timeout))
 
     def cancel(self, reason: str | None = None) -> None:
-        """See :meth:`triumvir.Order.cancel`."""
+        """Have the order stopped, or undone if anything was begun. As :meth:`triumvir.Order.cancel`."""
         self._client._run(self._order.cancel(reason))
 
 

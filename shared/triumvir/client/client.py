@@ -37,11 +37,13 @@ class Submitted:
 class Client:
     """A client of Triumvir, named by its broker user: ``amqp://shop-a:password@host:5672/vhost``.
 
-    Use it as ``async with Client(url) as client``. Statuses come by the queue of that client; several processes
-    of one client must not share it, so each gets an ``instance`` (made by ``triumvir clients add``). The queue is
-    first read when a status is waited for. Outages of the broker are waited out: nothing is lost by them.
+    Use it as ``async with Client(url) as client``; entering raises :class:`~triumvir.errors.BrokerError` if it
+    cannot connect within ``timeout`` seconds. Statuses come by the queue of that client; several processes of one
+    client must not share it, so each gets an ``instance`` (made by ``triumvir clients add``). The queue is first
+    read when a status is waited for. Outages of the broker are waited out: nothing is lost by them.
 
-    The limits are those of the submitter; ``timeout`` is in seconds and bounds connecting.
+    ``max_payload_bytes`` and ``max_json_depth`` are to be those of the submitter, so that what it would refuse is
+    refused here.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The client's name: its broker user. Raises BrokerError unless open."""
+        """The client's name: its broker user. Raises :class:`~triumvir.errors.BrokerError` unless open."""
         return self._desk.name
 
     async def submit(
@@ -80,10 +82,11 @@ class Client:
         not_before: datetime | None = None,
         progress: bool = False,
     ) -> Order:
-        """Submit one order; returns once the broker has it. See :class:`Submission` for what the parts mean.
+        """Submit one order; returns once the broker has it. :class:`triumvir.Submission` says what the parts mean.
 
-        Raises ContractError if the submitter would refuse it, BrokerError if it could not be sent. Submitting an
-        equal order again is safe: there is one order for an id.
+        Raises :class:`~triumvir.errors.ContractError` if the submitter would refuse it, with the field and the
+        fix, and :class:`~triumvir.errors.BrokerError` if it could not be sent. Submitting an equal order again is
+        safe: there is one order for an id.
         """
         submission = Submission(workflow, payload, order_id, version, priority, not_before, progress)
         (submitted,) = await self._submit([submission])
@@ -117,8 +120,8 @@ class Client:
     async def statuses(self) -> AsyncIterator[Status]:
         """Every status that arrives in this client's queue from now on, of all orders, as it comes.
 
-        They may be doubled or out of order: ``order(...).statuses()`` puts those of one order right. Raises
-        BrokerError when the client is closed, and if too many are left unread.
+        They may be doubled or out of order: :meth:`triumvir.Order.statuses` puts those of one order right. Raises
+        :class:`~triumvir.errors.BrokerError` when the client is closed, and if too many are left unread.
         """
         feed = self._registry.open_feed()
         try:

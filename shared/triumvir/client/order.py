@@ -33,9 +33,10 @@ class Line(Protocol):
 
 
 class Order:
-    """Made by :meth:`Client.submit` and :meth:`Client.order`. Any number of tasks may watch it.
+    """An order as its client sees it. Made by :meth:`triumvir.Client.submit` and :meth:`triumvir.Client.order`.
 
-    An order that nobody holds is forgotten by its client; :meth:`Client.order` gets it back.
+    Any number of tasks may watch it. An order that nobody holds is forgotten by its client;
+    :meth:`triumvir.Client.order` gets it back.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Order:
         refused_at: datetime | None = None,
     ) -> None:
         self.order_id = order_id
+        """The id that its client chose; unique for that client."""
         self.key = order_key(line.name, order_id)
+        """``client/order_id``, as operators and agents see it."""
         self.fingerprint = fingerprint
         """Of what was submitted here; None for an order that was only attached to."""
         self._line = line
@@ -79,8 +82,9 @@ class Order:
     async def statuses(self) -> AsyncIterator[Status]:
         """Every status from the first on, each once and in order; ends after one that ends the order.
 
-        ``failed`` and ``compensation_failed`` are no ends: an operator decides, and the statuses go on.
-        Raises BrokerError when the client is closed.
+        ``failed`` and ``compensation_failed`` are no ends: an operator decides, and the statuses go on. A status
+        that is missing for two seconds is asked for. Raises :class:`~triumvir.errors.BrokerError` when the client
+        is closed.
         """
         await self._begin()
         given = 0
@@ -97,10 +101,14 @@ class Order:
             await self._wait()
 
     async def result(self, timeout: float | None = None) -> Any:
-        """The last step's result, a JSON value, once the order is completed; waits ``timeout`` seconds at most.
+        """The last step's result, a JSON value, once the order is completed.
 
-        Raises OrderCompensated, OrderCancelled, OrderClosed, OrderRejected or UnknownOrder for other ends.
-        OrderHalted and OrderCompensationFailed are not final: await it again, and it waits for what follows.
+        Waits ``timeout`` seconds at most (None: without end), then raises TimeoutError, which changes nothing
+        about the order. For other ends it raises :class:`~triumvir.errors.OrderCompensated`,
+        :class:`~triumvir.errors.OrderCancelled`, :class:`~triumvir.errors.OrderClosed`,
+        :class:`~triumvir.errors.OrderRejected` or :class:`~triumvir.errors.UnknownOrder`.
+        :class:`~triumvir.errors.OrderHalted` and :class:`~triumvir.errors.OrderCompensationFailed` are not final:
+        await it again, and it waits for what follows.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -114,7 +122,7 @@ class Order:
     async def cancel(self, reason: str | None = None) -> None:
         """Have the order stopped, or undone if anything was begun; a status tells which, or that it is too late.
 
-        Returns when the broker has the request. Raises BrokerError if it cannot take it.
+        Returns when the broker has the request. Raises :class:`~triumvir.errors.BrokerError` if it cannot be sent.
         """
         await self._line.cancel(self.order_id, reason)
 

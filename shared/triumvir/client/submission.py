@@ -30,10 +30,12 @@ _M = TypeVar("_M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One order to submit. ``payload``: a dict, a pydantic model, or JSON text that is sent as it stands.
+    """One order to submit.
 
-    ``version`` None means the latest at acceptance. A higher ``priority`` (-1000 to 1000) runs earlier.
-    ``not_before`` has a time zone. With ``progress`` there are statuses for every step as well.
+    ``payload`` is an object: a dict, a pydantic model, or JSON text that is sent as it stands; at most 256 KiB and
+    64 levels, unless set otherwise. ``order_id``: 1 to 100 visible ASCII characters, unique for this client.
+    ``version`` None means the latest at acceptance. A higher ``priority`` (-1000 to 1000) runs earlier. Nothing is
+    begun before ``not_before``, which has a time zone. With ``progress`` there are statuses for every step as well.
     """
 
     workflow: str

@@ -143,14 +143,23 @@ class Status(Message):
 
     TYPE: ClassVar[str] = "status.v1"
     order_id: str
+    """The id that the client chose."""
     status: StatusName
+    """``received``, ``retrying``, ``completed``, ...: one of the words of the protocol."""
     sequence: Annotated[int, Field(ge=0)]
+    """Rises by one per order, from 1; 0 for answers that belong to no order."""
     at: datetime
+    """When it became so, by the database's clock, in UTC."""
     workflow: str | None = None
+    """The name of the order's workflow."""
     step: str | None = None
+    """The name of the step that it is about, if it is about one."""
     detail: str | None = None
+    """Why, in words; of a refusal it begins with the reason, a short stable word."""
     result: JsonText | None = None
+    """With ``completed``: the last step's result; its ``value`` is the JSON value."""
     submission: str | None = None
+    """Of a refusal: the message id of what was refused."""
 
 
 class Alert(Message):

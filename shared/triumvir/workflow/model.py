@@ -22,8 +22,10 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 class Step:
     """One stage: an operation of an agent, with its undo.
 
-    ``complete_within`` is the time from the first send to the completing reply; without it the setting
-    ``step_timeout`` applies. A step without ``undo`` leaves nothing behind that would have to be undone.
+    ``name``, ``agent``, ``operation`` and ``undo`` are names of 1 to 40 of ``a-z``, ``0-9`` and ``-``.
+    ``complete_within`` is the time from the first send to the completing reply, above zero and at most a year;
+    without it the setting ``step_timeout`` applies. A step without ``undo`` leaves nothing behind that would have to
+    be undone. Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
     """
 
     name: str
@@ -48,8 +50,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A kind of order: its steps run one after another. ``on_error`` is what follows when a step fails for good:
-    ``halt`` (rest in ``error`` until an operator decides) or ``compensate`` (undo what was done).
+    """A kind of order: its steps run one after another.
+
+    ``version`` is a whole number from 1; a version never changes once it is registered. ``steps``: 1 to 1000, with
+    names of their own. ``on_error`` is what follows when a step fails for good: ``halt`` (rest in ``error`` until an
+    operator decides) or ``compensate`` (undo what was done). Raises :class:`~triumvir.errors.DefinitionError`, naming
+    the fault and the fix.
     """
 
     name: str
@@ -104,7 +110,10 @@ class Workflow:
 
     @classmethod
     def from_json(cls, text: str) -> Workflow:
-        """The definition that ``to_json`` wrote. Raises DefinitionError for anything else."""
+        """The definition that :meth:`to_json` wrote.
+
+        Raises :class:`~triumvir.errors.DefinitionError` for anything else.
+        """
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
