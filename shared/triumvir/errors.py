@@ -7,8 +7,10 @@
     │   └── DefinitionError        a workflow or agent that is wrong as written
     ├── ContractError              a message that cannot be accepted; names field, problem and fix
     ├── BrokerError                RabbitMQ could not be reached, or refused what was asked
+    │   ├── BrokerRefused          RabbitMQ answered, and refused the user, the password or the vhost
     │   └── TopologyMismatch       a queue or exchange exists with other arguments
     ├── StoreError                 Postgres could not be reached, or its schema is not the one needed
+    │   └── StoreRefused           Postgres answered, and refused the connection
     ├── Draining                   this process is stopping and takes nothing new
     ├── OperationError             raised by an author's operation
     │   ├── Transient              may work when called again
@@ -59,12 +61,20 @@ class BrokerError(TriumvirError):
     """RabbitMQ could not be reached, or refused what was asked of it."""
 
 
+class BrokerRefused(BrokerError):
+    """RabbitMQ answered, and refused the user, the password or the vhost: no use in waiting for it."""
+
+
 class TopologyMismatch(BrokerError):
     """A queue or exchange exists with other arguments than this release needs."""
 
 
 class StoreError(TriumvirError):
     """Postgres could not be reached, or its schema is not the one this release needs."""
+
+
+class StoreRefused(StoreError):
+    """Postgres answered, and refused the connection: user, password, database, or no room. The text says which."""
 
 
 class Draining(TriumvirError):
