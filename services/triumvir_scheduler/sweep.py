@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from triumvir.broker import OutMessage
+from triumvir.contracts.json_text import JsonText
 from triumvir.errors import TriumvirError
-from triumvir.lifecycle import OrderRecord, SendRequest
+from triumvir.lifecycle import OrderRecord, SendRequest, argument
 from triumvir.runtime import letters, outgoing, refs
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
@@ -77,8 +78,9 @@ class Sweep:
         return [self._request(records[no], ref, payloads[no], now) for no, ref in live.items()]
 
     def _request(self, record: OrderRecord, ref: RequestRef, payload: str, now: datetime) -> OutMessage:
-        send = SendRequest(ref.step_no, ref.direction, ref.fence, max(1, record.retries))
         workflow = self._definitions.get(record.workflow, record.version)
+        selected = argument(record, workflow, ref.step_no, JsonText(text=payload))
+        send = SendRequest(ref.step_no, ref.direction, ref.fence, max(1, record.retries), selected)
         return outgoing.request(record, workflow, send, payload, now, self._settings.calls_per_request)
 
     async def _told(

@@ -5,12 +5,12 @@
     TriumvirError
     ├── ConfigurationError         a setting, a file or a command line that cannot work; names the fix
     │   └── DefinitionError        a workflow or agent that is wrong as written
+    │       └── DefinitionFileError  all that is wrong in one file of definitions, each with its line
     ├── ContractError              a message that cannot be accepted; names field, problem and fix
     ├── BrokerError                RabbitMQ could not be reached, or refused what was asked
-    │   ├── BrokerRefused          RabbitMQ answered, and refused the user, the password or the vhost
     │   └── TopologyMismatch       a queue or exchange exists with other arguments
     ├── StoreError                 Postgres could not be reached, or its schema is not the one needed
-    │   └── StoreRefused           Postgres answered, and refused the connection
+    ├── ExpressionError            a selection or condition that cannot be worked out for an order's data
     ├── Draining                   this process is stopping and takes nothing new
     ├── OperationError             raised by an author's operation
     │   ├── Transient              may work when called again
@@ -27,6 +27,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 
@@ -39,7 +40,36 @@ class ConfigurationError(TriumvirError):
 
 
 class DefinitionError(ConfigurationError):
-    """A workflow or an agent that is wrong as written. The text names the fault and the fix."""
+    """A workflow or an agent that is wrong as written. The text names the fault and the fix.
+
+    ``problem`` is the text without the name of the thing (``where``) that has it; ``path`` leads from there to
+    the field, by names and by indexes from 0; ``offset`` is the place within the text of an expression, from 0.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: str | None = None,
+        path: tuple[str | int, ...] = (),
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(f"{where}: {problem}" if where else problem)
+        self.problem = problem
+        self.path = path
+        self.offset = offset
+
+
+class DefinitionFileError(DefinitionError):
+    """What is wrong in a file of definitions. ``faults``: one line each, ``file:line:column: path: …; fix``."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = tuple(faults)
+
+
+class ExpressionError(TriumvirError):
+    """A selection or condition that cannot be worked out for the data of an order. The text says why."""
 
 
 class ContractError(TriumvirError):
@@ -61,20 +91,12 @@ class BrokerError(TriumvirError):
     """RabbitMQ could not be reached, or refused what was asked of it."""
 
 
-class BrokerRefused(BrokerError):
-    """RabbitMQ answered, and refused the user, the password or the vhost: no use in waiting for it."""
-
-
 class TopologyMismatch(BrokerError):
     """A queue or exchange exists with other arguments than this release needs."""
 
 
 class StoreError(TriumvirError):
     """Postgres could not be reached, or its schema is not the one this release needs."""
-
-
-class StoreRefused(StoreError):
-    """Postgres answered, and refused the connection: user, password, database, or no room. The text says which."""
 
 
 class Draining(TriumvirError):

@@ -76,6 +76,7 @@ def check_row(record: OrderRecord) -> None:
     for step in record.steps:
         assert step.state != "completed" or (step.effect == "certain" and step.result is not None)
         assert step.undo_state is None or step.effect != "none"
+        assert step.state != "skipped" or not step.begun, "skipped and yet begun"
         assert step.state != "running" or (record.state == "processing" and record.step == step.step_no)
 
 
@@ -89,8 +90,9 @@ def _check_lock(before: OrderRecord, after: OrderRecord) -> None:
 
 def _check_step(before: StepRecord | None, after: StepRecord) -> None:
     if before is None:
-        assert after.state == "running", "a step record comes before its first request"
+        assert after.state == "running" or not after.begun, "a step record comes before its first request"
         return
+    assert before.state != "skipped" or after == before, "a skipped step was decided on again"
     assert before.state != "completed" or after.state == "completed", "a completed step was run again"
     assert _RANK[after.effect] >= _RANK[before.effect], "doubt was forgotten"
     assert after.calls >= before.calls
@@ -116,7 +118,8 @@ def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -
     assert step is not None
     if send.direction == "do":
         assert (record.state, step.state, step.attempt) == ("processing", "running", record.attempt)
-        assert all(one.state == "completed" for one in record.steps if one.step_no < send.step_no)
+        done = ("completed", "skipped")
+        assert all(one.state in done for one in record.steps if one.step_no < send.step_no)
         return
     assert (record.state, step.undo_state) == ("compensating", "undoing")
     assert step.effect != "none"

@@ -30,6 +30,7 @@ class Request:
     lock: UUID
     fence: int
     complete_by: datetime
+    argument: str | None = None
 
     @property
     def row_key(self) -> tuple[StepKey, Direction]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, get_args
 
 from tests.property.remote import Outcome
+from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods
 from tests.property.test_histories import Histories
 
@@ -69,7 +70,18 @@ def _begin(history: Histories, chance: Random) -> None:
         orders=chance.choice((1, 1, 2)),
         moods=moods,
         zombies_last=chance.random() < 0.5,
+        rules=_rules(chance),
     )
+
+
+def _rules(chance: Random) -> Rules:
+    """Half the worlds have steps with conditions and selections; those that cannot be worked out are rarer."""
+    if chance.random() < 0.5:
+        return {}
+    weights = {"holds": 2, "fails": 3, "follows": 2, "broken": 1, "selects": 3, "cannot-select": 1}
+    numbers = [n for n in (1, 2, 3) if chance.random() < 0.6]
+    drawn: list[Rule] = chance.choices(get_args(Rule), [weights[rule] for rule in get_args(Rule)], k=3)
+    return {n: drawn[n - 1] for n in numbers}
 
 
 def _possible(history: Histories) -> dict[str, tuple[int, Move]]:

@@ -8,6 +8,7 @@ from typing import Final
 from tests.property import checks
 from tests.property.fleet import CALLS_PER_REQUEST, Call
 from tests.property.remote import Outcome
+from tests.property.rules import fate
 from tests.property.world import Order, World
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import END, RESTING
@@ -91,9 +92,17 @@ def _check_effect(world: World, order: Order, step_no: int) -> None:
     record, net = order.record, world.remote.net[order.record.no, step_no]
     step, undoable = record.step_record(step_no), world.workflow.step(step_no).undo is not None
     assert net in (0, 1), "an effect was doubled"
+    destined = fate(world.rules, step_no)
     if record.state == "processed":
-        assert net == 1, f"step {step_no} is processed without its effect"
-    elif record.state in ("compensated", "cancelled") and undoable:
+        assert destined != "cannot run", f"step {step_no} cannot run, and the order is processed"
+        assert net == (destined == "runs"), f"step {step_no} {destined}, net effect {net}"
+    if step is not None and (step.state == "skipped" or destined == "skipped"):
+        assert (step.state, destined) == ("skipped", "skipped"), f"step {step_no} {destined}, is {step.state}"
+    if destined != "runs":
+        assert not world.remote.calls[(record.no, step_no), "do"], (
+            f"step {step_no} {destined}, and was called"
+        )
+    if record.state in ("compensated", "cancelled") and undoable:
         assert net == 0, f"step {step_no} was not undone"
     if step is None or step.effect == "none":
         assert net == 0, f"step {step_no} has an effect that nobody knows of"

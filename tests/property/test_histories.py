@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import hypothesis.strategies as st
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.property.remote import Outcome
+from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods, check_calls, settle
 from tests.property.world import Decide, Order, World, workflow_of
 from triumvir.lifecycle import Policy, decide
@@ -27,6 +28,9 @@ MOODS: st.SearchStrategy[Moods] = st.dictionaries(
     st.sampled_from(["refuses", "busy", "works-unheard"]),
     max_size=2,
 )
+RULES: st.SearchStrategy[Rules] = st.dictionaries(
+    st.integers(1, 3), st.sampled_from(get_args(Rule)), max_size=3
+)
 
 
 class Histories(RuleBasedStateMachine):
@@ -42,6 +46,7 @@ class Histories(RuleBasedStateMachine):
         orders=st.sampled_from([1, 1, 2]),
         moods=MOODS,
         zombies_last=st.booleans(),
+        rules=RULES,
     )
     def begin(
         self,
@@ -52,10 +57,11 @@ class Histories(RuleBasedStateMachine):
         orders: int,
         moods: Moods,
         zombies_last: bool,
+        rules: Rules,
     ) -> None:
         policy = Policy(max_failures=max_failures, jitter_factor=0)
-        workflow = workflow_of(steps, on_error, keeps=keeps)
-        self.world = World(workflow, policy, orders, type(self).decide)
+        workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules)
+        self.world = World(workflow, policy, orders, type(self).decide, rules)
         self.moods, self.zombies_last = moods, zombies_last
         for order in self.world.orders:
             self.world.claim(order)

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.property.fleet import Fleet
 from tests.property.play import play
-from triumvir.lifecycle import dispatch, failure, replies
+from triumvir.contracts.json_text import JsonText
+from triumvir.lifecycle import argument, dispatch, failure, replies
+from triumvir.lifecycle.draft import Draft
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
 
@@ -26,6 +28,15 @@ def _nothing(*_: Any) -> None:
     return None
 
 
+def _skip(draft: Draft, step_no: int) -> None:
+    dispatch._skip(draft, step_no)
+    dispatch.run_next_step(draft)
+
+
+def _only_forward(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
+    return argument(draft.record, draft.workflow, step_no, draft.moment.payload) if bounded else None
+
+
 BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "late-success-forgotten": (replies, "_late_success", _nothing),
     "doubt-forgotten": (replies, "_worse", lambda before, now: now),
@@ -37,6 +48,13 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
         lambda draft, why: draft.move(why, to="cancelled", tell="cancelled", **draft.unlocked()),
     ),
     "failures-not-counted": (failure, "_reopen", failure._reopen_unbegun),
+    "condition-not-asked": (dispatch, "holds", lambda *_: True),
+    "condition-not-worked-out-skips": (
+        dispatch,
+        "_cannot_run",
+        lambda draft, step_no, _: _skip(draft, step_no),
+    ),
+    "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
     "agent-forgets-calls-unheard": (Fleet, "_unheard", staticmethod(_nothing)),
     "supervisor-does-not-fence": (Fleet, "close_expired", lambda self, key, fence: (False, 0)),
 }

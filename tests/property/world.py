@@ -12,6 +12,7 @@ from uuid import UUID
 from tests.property import checks
 from tests.property.fleet import Answer, Call, Fleet, Instance, Request
 from tests.property.remote import Outcome, Remote
+from tests.property.rules import PAYLOAD, Rules, fate, members, selected
 from triumvir.contracts.messages import StepFailed, StepReply
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import (
@@ -37,13 +38,16 @@ START: Final = datetime(2030, 1, 1, tzinfo=UTC)
 Decide = Callable[[OrderRecord, Workflow, Event, Moment, Policy], Decision]
 
 
-def workflow_of(steps: int, on_error: OnError, *, keeps: int | None = None) -> Workflow:
+def workflow_of(
+    steps: int, on_error: OnError, *, keeps: int | None = None, rules: Rules | None = None
+) -> Workflow:
     """``steps`` steps of one agent; the one at ``keeps`` declares no undo."""
-    numbers = range(1, steps + 1)
-    undo = {n: f"undo-{n}" for n in numbers if n != keeps}
-    return Workflow(
-        "w", 1, [Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo.get(n)) for n in numbers], on_error
-    )
+    made = []
+    for n in range(1, steps + 1):
+        undo = None if n == keeps else f"undo-{n}"
+        more = members((rules or {}).get(n), n)
+        made.append(Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo, **more))
+    return Workflow("w", 1, made, on_error)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,8 +70,16 @@ class Order:
 class World:
     """Every method is one thing that may happen, at any time and in any order."""
 
-    def __init__(self, workflow: Workflow, policy: Policy, orders: int, decide: Decide = decide) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        policy: Policy,
+        orders: int,
+        decide: Decide = decide,
+        rules: Rules | None = None,
+    ) -> None:
         self.workflow = workflow
+        self.rules = rules or {}
         self.policy = policy
         self.decide = decide
         self.now = START
@@ -106,9 +118,7 @@ class World:
         self.sound = False
         checks.check_decision(before, decision, self.workflow)
         checks.check_event(before, event, decision.record, self.now)
-        if not isinstance(
-            event, CancelRequested | RetryDue
-        ):  # a second cancel is answered, a next retry may be due
+        if not _may_come_again(event, order.record):
             checks.check_repeated(order.record, self._decided(order.record, event))
         self._count_completions(before, order.record)
         self.sound = True
@@ -122,7 +132,7 @@ class World:
 
     def _decided(self, record: OrderRecord, event: Event) -> Decision:
         self._locks += 1
-        moment = Moment(self.now, UUID(int=self._locks), 0.5, self._hold_reason)
+        moment = Moment(self.now, UUID(int=self._locks), 0.5, self._hold_reason, PAYLOAD)
         return self.decide(record, self.workflow, event, moment, self.policy)
 
     def _hold_reason(self, agent: str, operation: str) -> str | None:
@@ -141,6 +151,10 @@ class World:
         first = self._requests.setdefault(name, request)
         assert replace(first, complete_by=request.complete_by) == request, "two requests of one name"
         assert (first is request) == (send.retry == 0), "one request, sent for the first time once"
+        assert fate(self.rules, send.step_no) == "runs", "a step that may not run was sent"
+        assert request.argument == selected(self.rules, send.step_no, record.order_id), (
+            "selects something else"
+        )
         self.bag.append(Posted(request))
 
     def _request(self, record: OrderRecord, send: SendRequest) -> Request:
@@ -160,6 +174,7 @@ class World:
             lock=record.locked_by,
             fence=send.fence,
             complete_by=record.complete_by,
+            argument=send.argument.text if send.argument else None,
         )
 
     # What schedulers, the supervisor and the client do
@@ -284,6 +299,12 @@ class World:
     def told(self) -> str:
         """The story so far, to be read by people."""
         return "\n".join(line if isinstance(line, str) else _sentence(*line) for line in self.story)
+
+
+def _may_come_again(event: Event, record: OrderRecord) -> bool:
+    """A second cancel is answered, a next retry may be due, and an order that a claim gave up is claimed again."""
+    given_up = record.state == "compensating" and record.locked_by is None
+    return isinstance(event, CancelRequested | RetryDue) or (isinstance(event, Claimed) and given_up)
 
 
 def _sentence(no: int, event: Event, decision: Decision) -> str:

@@ -89,6 +89,9 @@ def _step(number: int, step: Step | None, row: StepRow | None) -> tuple[str, ...
     undo = step.undo if step and step.undo else NONE
     if row is None:
         return (str(number), name, operation, "[dim]not started[/dim]", NONE, NONE, NONE, undo, "")
+    if row.state == "skipped":
+        why = f"when {escaped(_short(step.when or ''))}" if step else ""
+        return (str(number), name, operation, coloured(row.state), NONE, NONE, row.effect, undo, why)
     if row.undo_state is not None:
         tries = f", tried {row.undo_tries} times" if row.undo_tries else ""
         undo = f"{undo}: {coloured(row.undo_state)}{tries}"

@@ -27,6 +27,7 @@ STATE_STYLES: Final = {
     "processed": "green", "compensated": "yellow", "cancelled": "dim", "closed": "dim",
     "completed": "green", "failed": "bold red", "rejected": "bold red", "retrying": "yellow", "held": "yellow",
     "running": "blue", "undoing": "yellow", "undone": "yellow", "undo_failed": "bold red",
+    "skipped": "dim",
 }  # fmt: skip
 """Colours of states and statuses; an unknown one has none."""
 

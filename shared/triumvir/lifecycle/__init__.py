@@ -3,6 +3,7 @@
 from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import HoldReason, Moment, Policy
 from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
+from triumvir.lifecycle.inputs import argument
 from triumvir.lifecycle.record import (
     Decision,
     LogRow,
@@ -40,6 +41,7 @@ __all__ = [
     "SendStatus",
     "State",
     "StepRecord",
+    "argument",
     "decide",
     "is_legal",
     "set_aside",

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
 from triumvir.contracts.names import Direction
+from triumvir.errors import ExpressionError
 from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle.failure import give_up
+from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_offset
 
@@ -24,13 +28,37 @@ def claimed(draft: Draft) -> None:
 
 
 def run_next_step(draft: Draft) -> None:
-    """Dispatches the first step that is not completed; without one the order is processed."""
-    done = {step.step_no for step in draft.record.steps if step.state == "completed"}
-    step_no = next((n for n in range(1, len(draft.workflow.steps) + 1) if n not in done), None)
-    if step_no is None:
-        draft.move("every step completed", to="processed", tell="completed", **draft.unlocked())
-        return
+    """Dispatches the first step that is neither completed nor skipped; without one the order is processed.
+
+    Steps whose condition is false are skipped on the way. A condition or a selection that cannot be worked out is
+    a failure of its step for good: it would fail again with the same data.
+    """
+    done = {step.step_no for step in draft.record.steps if step.state in ("completed", "skipped")}
+    for step_no in range(1, len(draft.workflow.steps) + 1):
+        if step_no in done:
+            continue
+        try:
+            if _is_decided(draft, step_no) or holds(
+                draft.record, draft.workflow, step_no, draft.moment.payload
+            ):
+                _run(draft, step_no)
+                return
+        except ExpressionError as error:
+            _cannot_run(draft, step_no, str(error))
+            return
+        _skip(draft, step_no)
+    draft.move(_all_done(draft), to="processed", tell="completed", **draft.unlocked())
+
+
+def _is_decided(draft: Draft, step_no: int) -> bool:
+    """A step that may have been begun is not skipped any more, whatever its condition."""
+    before = draft.record.step_record(step_no)
+    return before is not None and before.begun
+
+
+def _run(draft: Draft, step_no: int) -> None:
     step = draft.workflow.step(step_no)
+    argument = _argument(draft, step_no, bounded=True)
     reason = draft.moment.hold_reason(step.agent, step.operation)
     if reason is not None:
         hold(draft, reason)
@@ -41,7 +69,34 @@ def run_next_step(draft: Draft) -> None:
     if before is not None:
         started = replace(before, state="running", attempt=lock["attempt"], error=None)
     draft.set_step(started)
-    _dispatch(draft, step_no, "do", lock, tell="processing" if draft.record.progress else None)
+    _dispatch(draft, step_no, "do", lock, argument, tell="processing" if draft.record.progress else None)
+
+
+def _skip(draft: Draft, step_no: int) -> None:
+    step = draft.workflow.step(step_no)
+    draft.set_step(StepRecord(step_no, draft.record.attempt, state="skipped"))
+    condition = " ".join((step.when or "").split())
+    draft.move(f"{step.name} skipped: {condition[:200]} is false", step_no=step_no)
+
+
+def _cannot_run(draft: Draft, step_no: int, problem: str) -> None:
+    before = draft.record.step_record(step_no) or StepRecord(step_no, draft.record.attempt)
+    draft.set_step(replace(before, state="failed", error=problem))
+    draft.record = replace(draft.record, step=step_no, not_before=None)
+    give_up(draft, f"{draft.workflow.step(step_no).name} cannot be run: {problem}")
+
+
+def _all_done(draft: Draft) -> str:
+    skipped = sum(step.state == "skipped" for step in draft.record.steps)
+    if not skipped:
+        return "every step completed"
+    return "every step skipped" if skipped == len(draft.workflow.steps) else "every step completed or skipped"
+
+
+def _argument(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
+    """What the step selects. Bounds are for its way forward: what it was given once, its undo is given, too."""
+    bounds = (draft.policy.most_argument_bytes, draft.policy.most_argument_depth) if bounded else ()
+    return argument(draft.record, draft.workflow, step_no, draft.moment.payload, *bounds)
 
 
 def undo_next_step(draft: Draft) -> None:
@@ -60,10 +115,11 @@ def undo_next_step(draft: Draft) -> None:
     if reason is not None:
         hold(draft, reason)
         return
+    selected = _argument(draft, entry.step_no)
     if entry.undo_state is None:
         entry = replace(entry, undo_tries=0)
     draft.set_step(replace(entry, undo_state="undoing", undo_error=None))
-    _dispatch(draft, entry.step_no, "undo", _lock(draft))
+    _dispatch(draft, entry.step_no, "undo", _lock(draft), selected)
 
 
 def needs_undo(draft: Draft, step: StepRecord) -> bool:
@@ -98,13 +154,14 @@ def retry_due(draft: Draft) -> None:
         draft.move("deadline passed before the retry", wake_at=None)
         return
     retries = record.retries + 1
+    selected = _argument(draft, record.step)
     draft.move(
         f"request sent again, retry {retries}",
         step_no=record.step,
         retries=retries,
         wake_at=_wake_at(draft, record.step, retries + 1),
     )
-    draft.send(SendRequest(record.step, record.direction, record.fence, retries))
+    draft.send(SendRequest(record.step, record.direction, record.fence, retries, selected))
 
 
 def _lock(draft: Draft) -> dict[str, Any]:
@@ -116,7 +173,12 @@ def _lock(draft: Draft) -> dict[str, Any]:
 
 
 def _dispatch(
-    draft: Draft, step_no: int, direction: Direction, lock: dict[str, Any], tell: StatusName | None = None
+    draft: Draft,
+    step_no: int,
+    direction: Direction,
+    lock: dict[str, Any],
+    selected: JsonText | None,
+    tell: StatusName | None = None,
 ) -> None:
     step = draft.workflow.step(step_no)
     first = draft.record.state == "pending"
@@ -134,7 +196,7 @@ def _dispatch(
         not_before=None,
         **lock,
     )
-    draft.send(SendRequest(step_no, direction, draft.record.fence))
+    draft.send(SendRequest(step_no, direction, draft.record.fence, argument=selected))
 
 
 def _wake_at(draft: Draft, step_no: int, retry: int) -> Any:

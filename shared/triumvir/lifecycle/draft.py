@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
 from triumvir.lifecycle.record import Decision, LogRow, OrderRecord, Send, SendAlert, SendStatus, StepRecord
 from triumvir.lifecycle.retry import RetryPolicy
@@ -20,7 +21,7 @@ HoldReason = Callable[[str, str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The constant settings of recovery."""
+    """The constant settings that decisions follow: of recovery, and the bounds of what a step may select."""
 
     step_timeout: timedelta = timedelta(seconds=10)
     retry_interval: timedelta = timedelta(seconds=3)
@@ -29,6 +30,8 @@ class Policy:
     max_failures: int = 3
     reopen_backoff: timedelta = timedelta(seconds=1)
     reopen_backoff_max: timedelta = timedelta(seconds=60)
+    most_argument_bytes: int = 262_144
+    most_argument_depth: int = 64
 
     def of_step(self, step: Step) -> RetryPolicy:
         """The retry policy that binds one step."""
@@ -39,13 +42,14 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What time, chance and the surroundings bring in: the database's clock, an unused lock, a draw from
-    0 to 1, and what cannot be dispatched now.
+    0 to 1, what cannot be dispatched now, and the order's payload if its workflow looks at data.
     """
 
     now: datetime
     lock: UUID
     draw: float = 0.5
     hold_reason: HoldReason = lambda agent, operation: None
+    payload: JsonText | None = None
 
 
 class Draft:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import Effect, StatusName
 from triumvir.contracts.names import Direction, order_key
 from triumvir.lifecycle.states import State, StepState, UndoState
@@ -14,10 +15,11 @@ from triumvir.lifecycle.states import State, StepState, UndoState
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step that was dispatched at least once; also its entry in the compensation log.
+    """A step that was dispatched at least once, or skipped; also its entry in the compensation log.
 
     ``effect`` is what all requests *answered or expired so far* say of the remote side. ``state`` is
-    ``running`` while the last request is unanswered, ``failed`` when it was answered without success.
+    ``running`` while the last request is unanswered, ``failed`` when it was answered without success,
+    ``skipped`` if its condition was false. ``attempt`` 0: it was decided on before the order's first attempt.
     """
 
     step_no: int
@@ -89,6 +91,11 @@ class OrderRecord:
         """The record of a step, or None if it was never dispatched."""
         return next((step for step in self.steps if step.step_no == step_no), None)
 
+    @property
+    def result(self) -> str | None:
+        """What the last step that has a result returned, as JSON text: the result of a processed order."""
+        return next((step.result for step in reversed(self.steps) if step.result is not None), None)
+
     def with_step(self, changed: StepRecord) -> OrderRecord:
         """This order with one step record added or exchanged; they stay in order of their ordinals."""
         others = [step for step in self.steps if step.step_no != changed.step_no]
@@ -97,12 +104,16 @@ class OrderRecord:
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Publish the request for the order's current step and direction (again, if ``retry`` > 0)."""
+    """Publish the request for the order's current step and direction (again, if ``retry`` > 0).
+
+    ``argument`` is what the step selects, None if it takes the payload as it is.
+    """
 
     step_no: int
     direction: Direction
     fence: int
     retry: int = 0
+    argument: JsonText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ State = Literal[
     "error", "compensation_failed",
     "processed", "compensated", "cancelled", "closed",
 ]  # fmt: skip
-StepState = Literal["running", "completed", "failed"]
+StepState = Literal["running", "completed", "failed", "skipped"]
 UndoState = Literal["undoing", "undone", "undo_failed"]
 
 LIVE: Final[frozenset[State]] = frozenset({"pending", "processing", "compensating"})
@@ -19,7 +19,7 @@ RESTING: Final[frozenset[State]] = frozenset({"error", "compensation_failed"})
 END: Final[frozenset[State]] = frozenset({"processed", "compensated", "cancelled", "closed"})
 
 ARROWS: Final[dict[State, frozenset[State]]] = {
-    "pending": frozenset({"processing", "cancelled", "compensating", "error"}),
+    "pending": frozenset({"processing", "processed", "cancelled", "compensating", "error"}),
     "processing": frozenset({"pending", "processed", "error", "compensating", "cancelled"}),
     "compensating": frozenset({"compensated", "compensation_failed"}),
     "error": frozenset({"pending", "compensating", "closed"}),

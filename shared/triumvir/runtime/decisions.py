@@ -10,6 +10,7 @@ from typing import Final, assert_never
 from uuid import UUID, uuid4
 
 from triumvir.broker import OutMessage
+from triumvir.contracts.json_text import JsonText
 from triumvir.lifecycle import (
     END,
     LIVE,
@@ -55,6 +56,8 @@ def policy_of(settings: Settings) -> Policy:
         max_failures=settings.max_failures,
         reopen_backoff=settings.reopen_backoff,
         reopen_backoff_max=settings.reopen_backoff_max,
+        most_argument_bytes=settings.max_payload_bytes,
+        most_argument_depth=settings.max_json_depth,
     )
 
 
@@ -102,13 +105,15 @@ class Decider:
         """
         now, records = await orders.read(connection, list(events))
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
-        rounds = self._rounds(records, events, now, hold_reason)
+        looking = [record for record in records.values() if self._looks_at_data(record)]
+        seen = await self._payloads.of(connection, looking) if looking else {}
+        rounds = self._rounds(records, events, now, hold_reason, seen)
         applied = _applied(rounds)
         payloads = await self._payloads.of(connection, [record for record, _ in applied.sent_requests])
         lost = {record.no for record, _ in applied.sent_requests if record.no not in payloads}
         if lost:  # cannot be, but if it is, the neighbours have their documents
             broken = {no: [Broken("the order's document is missing")] for no in lost}
-            rounds = self._rounds(records, {**events, **broken}, now, hold_reason)
+            rounds = self._rounds(records, {**events, **broken}, now, hold_reason, seen)
             applied = _applied(rounds)
         applied.messages = self._messages(applied, payloads, now)
         for place, pairs in enumerate(rounds, start=1):
@@ -126,14 +131,17 @@ class Decider:
         events: Mapping[int, Sequence[Event]],
         now: datetime,
         hold_reason: HoldReason,
+        payloads: Mapping[int, str],
     ) -> list[list[tuple[OrderRecord, Decision]]]:
         present = dict(records)
+        seen = {no: JsonText(text=text) for no, text in payloads.items()}
         rounds = []
         for place in range(max(map(len, events.values()))):
             pairs = []
             for no, record in present.items():
                 if place < len(events[no]):
-                    pairs.append((record, self._decide(record, events[no][place], now, hold_reason)))
+                    moment = Moment(now, uuid4(), random.random(), hold_reason, seen.get(no))
+                    pairs.append((record, self._decide(record, events[no][place], moment)))
             present.update((decision.record.no, decision.record) for _, decision in pairs)
             rounds.append(pairs)
         return rounds
@@ -147,8 +155,11 @@ class Decider:
             confirmed=confirmed,
         )
 
-    def _decide(self, record: OrderRecord, event: Event, now: datetime, hold_reason: HoldReason) -> Decision:
-        moment = Moment(now, uuid4(), random.random(), hold_reason)
+    def _looks_at_data(self, record: OrderRecord) -> bool:
+        workflow = self._definitions.find(record.workflow, record.version)
+        return workflow is not None and workflow.looks_at_data
+
+    def _decide(self, record: OrderRecord, event: Event, moment: Moment) -> Decision:
         try:
             workflow = self._definitions.get(record.workflow, record.version)
             return decide(record, workflow, event, moment, self._policy)

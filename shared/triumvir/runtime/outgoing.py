@@ -76,11 +76,10 @@ class StatusFact:
     @classmethod
     def of(cls, record: OrderRecord, row: LogRow) -> StatusFact:
         """From a decision that was just made."""
-        completed = row.status == "completed" and record.steps
         return cls(
             record.no, record.client, record.order_id, record.workflow, record.version, record.status_queue,
             record.trace, row.n, row.at, row.why, row.step_no, row.status, row.sequence,
-            record.steps[-1].result if completed else None,
+            record.result if row.status == "completed" else None,
         )  # fmt: skip
 
     @property
@@ -114,7 +113,9 @@ def request(
     now: datetime,
     calls_allowed: int,
 ) -> OutMessage:
-    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it."""
+    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it. ``payload`` is
+    handed on as it is if ``send`` carries no argument.
+    """
     step = workflow.step(send.step_no)
     entry = record.step_record(send.step_no)
     if entry is None or record.complete_by is None or record.locked_by is None:
@@ -157,7 +158,7 @@ def _request_members(
         "version": record.version,
         "step": step,
         "step_no": send.step_no,
-        "payload": JsonText(text=payload),
+        "payload": send.argument or JsonText(text=payload),
         "results": {
             workflow.step(done.step_no).name: JsonText(text=done.result)
             for done in record.steps

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import urllib.parse
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Literal
 
 import asyncpg
 
-from triumvir.errors import DefinitionError, StoreError, StoreRefused
+from triumvir.errors import DefinitionError, StoreError
 from triumvir.settings import Settings
 from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.migrate import check_schema
@@ -26,25 +26,16 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
 
     Raises StoreError for every fault of Postgres, and if the schema is not the one of this release.
     """
-    async with _connected(settings, {}) as connection:
-        await check_schema(connection, settings.database_schema)
-        yield connection
-
-
-@asynccontextmanager
-async def look(settings: Settings) -> AsyncIterator[Connection]:
-    """One connection that Postgres itself lets only read, whatever the schema. Raises StoreError."""
-    async with _connected(settings, {"default_transaction_read_only": "on"}) as connection:
-        yield connection
-
-
-@asynccontextmanager
-async def _connected(settings: Settings, options: dict[str, str]) -> AsyncIterator[Connection]:
     try:
-        connection = await _open(settings, options)
+        connection = await _open(settings)
     except (*DATABASE_ERRORS, ValueError) as error:
-        raise _why_not(settings, error) from None
+        place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
+        problem = str(error) or type(error).__name__
+        raise StoreError(
+            f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)"
+        ) from None
     try:
+        await check_schema(connection, settings.database_schema)
         yield connection
         await connection.close(timeout=2)
     except DATABASE_ERRORS as error:
@@ -53,15 +44,7 @@ async def _connected(settings: Settings, options: dict[str, str]) -> AsyncIterat
         connection.terminate()
 
 
-def _why_not(settings: Settings, error: BaseException) -> StoreError:
-    place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
-    problem = str(error) or type(error).__name__
-    if isinstance(error, asyncpg.PostgresError):
-        return StoreRefused(f"Postgres at {place} refused the connection: {problem} (TRIUMVIR_DATABASE_URL)")
-    return StoreError(f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)")
-
-
-async def _open(settings: Settings, options: dict[str, str]) -> asyncpg.Connection:
+async def _open(settings: Settings) -> asyncpg.Connection:
     timeout = settings.statement_timeout.total_seconds()
     return await asyncpg.connect(
         settings.database_url,
@@ -72,7 +55,6 @@ async def _open(settings: Settings, options: dict[str, str]) -> asyncpg.Connecti
             "search_path": settings.database_schema,
             "timezone": "UTC",
             "statement_timeout": str(round(timeout * 1000)),
-            **options,
         },
     )
 
@@ -109,7 +91,7 @@ def differences(before: Workflow, after: Workflow) -> list[str]:
     found += [f"step {name!r} is gone" for name in old if name not in new]
     found += [f"step {name!r} is new" for name in new if name not in old]
     for name in (name for name in old if name in new):
-        for part in ("agent", "operation", "undo", "complete_within"):
+        for part in ("agent", "operation", "undo", "complete_within", "when", "select"):
             was, now = getattr(old[name], part), getattr(new[name], part)
             if was != now:
                 found.append(f"step {name!r}: {part} was {_shown(was)}, is {_shown(now)}")
@@ -120,7 +102,13 @@ def differences(before: Workflow, after: Workflow) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+    return (
+        str(dict(value))
+        if isinstance(value, Mapping)
+        else repr(value)
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 async def ask_cancel(connection: Connection, client: str, order_id: str, who: str, reason: str | None) -> str:

@@ -77,8 +77,22 @@ def _inbox(facts: OrderFacts) -> Iterator[Finding]:
             yield Finding("A4", facts.key, f"{name} succeeded, and the order was never told")
         if direction == "undo" and row["state"] != "fenced" and not _is_closed(facts, step_no):
             yield Finding("A4", facts.key, f"{name} is being undone and may still be run")
+        if step is not None and step["state"] == "skipped":
+            yield Finding("A4", facts.key, f"{name} was skipped, and its {direction} was begun")
     for step_no, step in facts.steps.items():
         yield from _unrecorded(facts, step_no, step)
+    yield from _left_out(facts)
+
+
+def _left_out(facts: OrderFacts) -> Iterator[Finding]:
+    """A processed order completed every step, or skipped it by the condition that the step has."""
+    for step_no, step in enumerate(facts.workflow.steps, start=1):
+        row = facts.steps.get(step_no)
+        state = "not begun" if row is None else row["state"]
+        if facts.state == "processed" and state not in ("completed", "skipped"):
+            yield Finding("A4", facts.key, f"processed, and {step.name} is {state}")
+        if state == "skipped" and step.when is None:
+            yield Finding("A4", facts.key, f"{step.name} was skipped, and has no condition")
 
 
 def _unrecorded(facts: OrderFacts, step_no: int, step: Row) -> Iterator[Finding]:

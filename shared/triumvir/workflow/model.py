@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from triumvir.contracts.names import NAME_PATTERN, is_name
 from triumvir.errors import DefinitionError
+from triumvir.workflow.expressions import Expression, compiled
 
 OnError = Literal["halt", "compensate"]
 _MAX_STEPS: Final = 1000
 _LONGEST: Final = timedelta(days=365)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MAX_ARGUMENTS: Final = 100
+_LONGEST_ARGUMENT_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,13 @@ class Step:
     ``name``, ``agent``, ``operation`` and ``undo`` are names of 1 to 40 of ``a-z``, ``0-9`` and ``-``.
     ``complete_within`` is the time from the first send to the completing reply, above zero and at most a year;
     without it the setting ``step_timeout`` applies. A step without ``undo`` leaves nothing behind that would have to
-    be undone. Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
+    be undone.
+
+    ``when`` and ``select`` are JMESPath over an order's data: ``payload``, ``order`` and ``steps``. ``when``: the
+    step is skipped if it is false; it must be true or false. ``select``: what operation and undo receive instead of
+    the payload, one expression, or a mapping from the names of members to an expression each.
+
+    Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
     """
 
     name: str
@@ -33,19 +43,41 @@ class Step:
     operation: str = field(kw_only=True)
     undo: str | None = field(default=None, kw_only=True)
     complete_within: timedelta | None = field(default=None, kw_only=True)
+    when: str | None = field(default=None, kw_only=True)
+    select: str | Mapping[str, str] | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
+        where = f"step {self.name!r}"
         for part in ("name", "agent", "operation", "undo"):
             value = getattr(self, part)
             if value is not None or part != "undo":
-                _require_name(value, f"step {self.name!r}: {part}")
+                _require_name(value, part, where=where, path=(part,))
         if self.undo == self.operation:
-            raise DefinitionError(f"step {self.name!r}: undo is the operation itself; name another operation")
+            problem = "undo is the operation itself; name another operation"
+            raise DefinitionError(problem, where=where, path=("undo",))
         if self.complete_within is not None and not _is_duration(self.complete_within):
-            raise DefinitionError(
-                f"step {self.name!r}: complete_within is {self.complete_within!r}; give a timedelta of whole"
+            problem = (
+                f"complete_within is {self.complete_within!r}; give a timedelta of whole"
                 " milliseconds, above zero, a year at most"
             )
+            raise DefinitionError(problem, where=where, path=("complete_within",))
+        if isinstance(self.select, Mapping):
+            _check_arguments(self.select, where)
+            object.__setattr__(self, "select", MappingProxyType(dict(sorted(self.select.items()))))
+        for path, text in self._texts():
+            _compiled(text, where, path)
+
+    def _texts(self) -> list[tuple[tuple[str, ...], Any]]:
+        found: list[tuple[tuple[str, ...], Any]] = [] if self.when is None else [(("when",), self.when)]
+        if isinstance(self.select, Mapping):
+            found += [(("select", name), text) for name, text in self.select.items()]
+        elif self.select is not None:
+            found.append((("select",), self.select))
+        return found
+
+    def expressions(self) -> list[tuple[tuple[str, ...], Expression]]:
+        """Its condition and its selections, each with the path to it: ``("select", "amount")``."""
+        return [(path, compiled(text)) for path, text in self._texts()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +96,7 @@ class Workflow:
     on_error: OnError = "halt"
 
     def __post_init__(self) -> None:
-        _require_name(self.name, "workflow name")
+        _require_name(self.name, "workflow name", path=("name",))
         where = f"workflow {self.name!r}"
         if not isinstance(self.steps, Iterable):
             raise DefinitionError(f"{where}: steps is {self.steps!r}; give a list of steps")
@@ -74,23 +106,35 @@ class Workflow:
             or not isinstance(self.version, int)
             or not 1 <= self.version < 2**31
         ):
-            raise DefinitionError(f"{where}: version is {self.version!r}; give a whole number from 1")
+            problem = f"version is {self.version!r}; give a whole number from 1"
+            raise DefinitionError(problem, where=where, path=("version",))
         if self.on_error not in ("halt", "compensate"):
-            raise DefinitionError(f"{where}: on_error is {self.on_error!r}; give 'halt' or 'compensate'")
+            problem = f"on_error is {self.on_error!r}; give 'halt' or 'compensate'"
+            raise DefinitionError(problem, where=where, path=("on_error",))
         if not 1 <= len(self.steps) <= _MAX_STEPS:
-            raise DefinitionError(f"{where}: {len(self.steps)} steps; give 1 to {_MAX_STEPS}")
+            problem = f"{len(self.steps)} steps; give 1 to {_MAX_STEPS}"
+            raise DefinitionError(problem, where=where, path=("steps",))
         self._check_steps(where)
 
     def _check_steps(self, where: str) -> None:
-        seen: set[str] = set()
-        for step in self.steps:
+        earlier: list[str] = []
+        for index, step in enumerate(self.steps):
             if not isinstance(step, Step):
                 raise DefinitionError(
-                    f"{where}: {step!r} is not a Step; write Step(name, agent=…, operation=…)"
+                    f"{step!r} is not a Step; write Step(name, agent=…, operation=…)",
+                    where=where,
+                    path=("steps", index),
                 )
-            if step.name in seen:
-                raise DefinitionError(f"{where}: two steps are named {step.name!r}; rename one")
-            seen.add(step.name)
+            if step.name in earlier:
+                problem = f"two steps are named {step.name!r}; rename one"
+                raise DefinitionError(problem, where=where, path=("steps", index, "name"))
+            _check_references(step, earlier, where, ("steps", index))
+            earlier.append(step.name)
+
+    @property
+    def looks_at_data(self) -> bool:
+        """Whether deciding on an order needs its payload: a step has a condition or a selection."""
+        return any(step.when is not None or step.select is not None for step in self.steps)
 
     def step(self, step_no: int) -> Step:
         """The step with this ordinal, counted from 1."""
@@ -135,12 +179,17 @@ def _step_members(step: Step) -> dict[str, Any]:
         members["undo"] = step.undo
     if step.complete_within is not None:
         members["complete_within_ms"] = step.complete_within // _MILLISECOND
+    if step.when is not None:
+        members["when"] = step.when
+    if step.select is not None:
+        members["select"] = step.select if isinstance(step.select, str) else dict(step.select)
     return members
 
 
 def _step_of(value: object, step_no: int) -> Step:
     where = f"step {step_no}"
-    members = _members_of(value, where, ("name", "agent", "operation"), ("undo", "complete_within_ms"))
+    optional = ("undo", "complete_within_ms", "when", "select")
+    members = _members_of(value, where, ("name", "agent", "operation"), optional)
     within = members.pop("complete_within_ms", None)
     if within is None:
         return Step(**members)
@@ -169,6 +218,50 @@ def _is_duration(value: object) -> bool:
     return isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST and not value % _MILLISECOND
 
 
-def _require_name(value: object, where: str) -> None:
+def _require_name(
+    value: object, what: str, *, where: str | None = None, path: tuple[str | int, ...] = ()
+) -> None:
     if not isinstance(value, str) or not is_name(value):
-        raise DefinitionError(f"{where} is {value!r}; it must match {NAME_PATTERN}")
+        raise DefinitionError(f"{what} is {value!r}; it must match {NAME_PATTERN}", where=where, path=path)
+
+
+def _check_arguments(select: Mapping[str, str], where: str) -> None:
+    if not 1 <= len(select) <= _MAX_ARGUMENTS:
+        problem = f"select has {len(select)} members; give 1 to {_MAX_ARGUMENTS}, or leave it out"
+        raise DefinitionError(problem, where=where, path=("select",))
+    for name in select:
+        if (
+            not isinstance(name, str)
+            or not name.isprintable()
+            or not 1 <= len(name) <= _LONGEST_ARGUMENT_NAME
+        ):
+            problem = (
+                f"select: {name!r:.80} is no name; give 1 to {_LONGEST_ARGUMENT_NAME} printable characters"
+            )
+            raise DefinitionError(problem, where=where, path=("select",))
+
+
+def _compiled(text: object, where: str, path: tuple[str, ...]) -> Expression:
+    field_name = ".".join(path)
+    if not isinstance(text, str):
+        problem = f"{field_name} is {text!r:.80}; give a JMESPath expression as text"
+        raise DefinitionError(problem, where=where, path=path)
+    try:
+        return compiled(text)
+    except DefinitionError as error:
+        problem = f"{field_name} {error.problem}"
+        raise DefinitionError(problem, where=where, path=path, offset=error.offset) from None
+
+
+def _check_references(step: Step, earlier: list[str], where: str, path: tuple[str | int, ...]) -> None:
+    """An expression looks at earlier steps only: their results are the same whenever it is worked out."""
+    for within, expression in step.expressions():
+        for name in sorted(expression.steps or ()):
+            if name not in earlier:
+                known = f"the earlier ones are {', '.join(earlier)}" if earlier else "there is none"
+                raise DefinitionError(
+                    f"step {step.name!r}: {'.'.join(within)} looks at steps.{name}, which is no earlier step; {known}",
+                    where=where,
+                    path=(*path, *within),
+                    offset=max(0, expression.text.find(name)),
+                )

@@ -155,6 +155,19 @@ async def typed(ctx: Context, order: Charge) -> Charge:
     return Charge(amount=order.amount * 2)
 
 
+@lab.operation("echo", undo="un-echo")
+async def echo(ctx: Context, order: Any) -> Any:
+    _write_down(ctx, "echo")
+    return order
+
+
+@lab.undo("un-echo")
+async def un_echo(ctx: Context, order: Any, result: Any) -> None:
+    _write_down(ctx, "un-echo")
+    if order != result:
+        raise Permanent(f"was run with {result}, and is undone with {order}")
+
+
 @lab.operation("plain")
 def plain(ctx: Context, order: dict[str, Any]) -> Any:
     _write_down(ctx, "plain")
@@ -209,6 +222,27 @@ def _solo(name: str, within: timedelta | None = None) -> Workflow:
     return Workflow(name, 1, [Step(name, agent="lab", operation=name, complete_within=within)])
 
 
+def _choosy() -> Iterator[Step]:
+    yield from _steps("lab", "a")
+    yield Step("b", agent="lab", operation="b", undo="un-b", when="payload.with_b")
+    chosen = {
+        "total": "payload.total",
+        "after": "steps.a.result.step",
+        "b": "steps.b.state",
+        "id": "order.order_id",
+    }
+    yield Step("echo", agent="lab", operation="echo", undo="un-echo", select=chosen)
+    yield Step("c", agent="lab", operation="c", undo="un-c", when="!(payload.without_c)")
+
+
+def _baffled() -> Iterator[Step]:
+    yield Step(
+        "echo", agent="lab", operation="echo", undo="un-echo", select="payload.lines[?price > `1`].sku"
+    )
+    yield Step("b", agent="lab", operation="b", undo="un-b", when="length(payload.total) > `1`")
+    yield from _steps("lab", "c")
+
+
 _HASTY = timedelta(milliseconds=700)
 
 WORKFLOWS = [
@@ -226,6 +260,9 @@ WORKFLOWS = [
         [Step("a", agent="lab", operation="a", undo="un-missing"), *_steps("lab", "b")],
         on_error="compensate",
     ),
+    Workflow("choosy", 1, list(_choosy()), on_error="compensate"),
+    Workflow("idle", 1, [Step("a", agent="lab", operation="a", when="payload.go")]),
+    Workflow("baffled", 1, list(_baffled()), on_error="compensate"),
     *(_solo(name) for name in ("typed", "plain", "busy")),
     _solo("book"),
 ]

@@ -56,11 +56,12 @@ class OneOrder:
         self.alerts: list[str] = []
         self.requests: list[SendRequest] = []
         self.holds: dict[str, str] = {}
+        self.payload: JsonText | None = None
 
     def on(self, event: Event) -> Decision:
         """One event."""
         lock = UUID(int=self.record.history)
-        moment = Moment(self.now, lock, 0.5, lambda agent, operation: self.holds.get(operation))
+        moment = Moment(self.now, lock, 0.5, lambda agent, operation: self.holds.get(operation), self.payload)
         self.last = decide(self.record, self.workflow, event, moment, self.policy)
         self.record = self.last.record
         self.statuses += [row.status for row in self.last.log if row.status]

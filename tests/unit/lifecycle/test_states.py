@@ -26,7 +26,7 @@ def test_staying_is_legal_and_an_arrow_that_is_not_drawn_is_not() -> None:
     assert is_legal("processed", "processed")
     assert is_legal("pending", "processing")
     assert not is_legal("processed", "pending")
-    assert not is_legal("pending", "processed")
+    assert not is_legal("pending", "compensated")
 
 
 def test_the_client_is_told_of_every_state_it_can_wait_for() -> None:

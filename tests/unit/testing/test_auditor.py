@@ -116,9 +116,14 @@ def spoil(case: Case, what: str) -> None:
         case "gap in history":
             del case.history[1]
         case "illegal arrow":
-            case.history[2]["from_state"] = case.history[1]["to_state"] = "processed"
+            case.history[2]["from_state"] = case.history[1]["to_state"] = "closed"
         case "completed twice":
             case.history[1]["why"] = case.history[3]["why"] = "reserve completed"
+        case "left out":
+            case.record["state"] = case.history[-1]["to_state"] = "processed"
+            case.steps[2] |= {"state": "failed", "effect": "none", "undo_state": None}
+        case "skipped and begun":
+            case.steps[1] |= {"state": "skipped", "effect": "none", "undo_state": None}
         case "open to be run":
             case.inbox[1, "do"]["refuse_upto"] = 0
         case "overwritten":
@@ -156,8 +161,11 @@ def spoil(case: Case, what: str) -> None:
         ("forward undo", "A3", "undone in the order reserve, charge"),
         ("not undone", "A3", "compensated although reserve is undoing"),
         ("gap in history", "A4", "history rows [1, 3, 4, 5], 5 were written"),
-        ("illegal arrow", "A4", "illegal arrow pending -> processed"),
+        ("illegal arrow", "A4", "illegal arrow pending -> closed"),
         ("completed twice", "A4", "reserve was completed 2 times"),
+        ("left out", "A4", "processed, and charge is failed"),
+        ("skipped and begun", "A4", "reserve was skipped, and its do was begun"),
+        ("skipped and begun", "A4", "reserve was skipped, and has no condition"),
         ("open to be run", "A4", "reserve is being undone and may still be run"),
         ("overwritten", "A4", "undo of reserve is done, its inbox row failed"),
         ("never folded", "A4", "reserve succeeded, and the order was never told"),

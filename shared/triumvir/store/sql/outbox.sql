@@ -23,7 +23,8 @@ returning o.id, o.refs;
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
        t.n, t.at, t.why, t.step_no, t.status, t.sequence,
        case when t.status = 'completed' then
-           (select s.result from steps s where s.no = o.no order by s.step_no desc limit 1) end as result
+           (select s.result from steps s where s.no = o.no and s.result is not null
+            order by s.step_no desc limit 1) end as result
 from unnest(:nos::bigint[], :ns::int[]) as k(no, n)
 join transitions t on t.no = k.no and t.n = k.n
 join orders o on o.no = t.no;
