@@ -8,8 +8,10 @@
     │       └── DefinitionFileError  all that is wrong in one file of definitions, each with its line
     ├── ContractError              a message that cannot be accepted; names field, problem and fix
     ├── BrokerError                RabbitMQ could not be reached, or refused what was asked
+    │   ├── BrokerRefused          RabbitMQ answered, and refused the user, the password or the vhost
     │   └── TopologyMismatch       a queue or exchange exists with other arguments
     ├── StoreError                 Postgres could not be reached, or its schema is not the one needed
+    │   └── StoreRefused           Postgres answered, and refused the connection
     ├── ExpressionError            a selection or condition that cannot be worked out for an order's data
     ├── Draining                   this process is stopping and takes nothing new
     ├── OperationError             raised by an author's operation
@@ -91,12 +93,20 @@ class BrokerError(TriumvirError):
     """RabbitMQ could not be reached, or refused what was asked of it."""
 
 
+class BrokerRefused(BrokerError):
+    """RabbitMQ answered, and refused the user, the password or the vhost: no use in waiting for it."""
+
+
 class TopologyMismatch(BrokerError):
     """A queue or exchange exists with other arguments than this release needs."""
 
 
 class StoreError(TriumvirError):
     """Postgres could not be reached, or its schema is not the one this release needs."""
+
+
+class StoreRefused(StoreError):
+    """Postgres answered, and refused the connection: user, password, database, or no room. The text says which."""
 
 
 class Draining(TriumvirError):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
 from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
 
-from triumvir.broker.topology import ORDERS_EXCHANGE, status_queue
-from triumvir.errors import BrokerError
+from triumvir.broker.topology import ORDERS_EXCHANGE, Binding, status_queue
+from triumvir.errors import BrokerError, BrokerRefused
 
 CLIENT_TAG: Final = "triumvir-client"
 """Marks the users that :meth:`BrokerAdmin.add_client` made; it grants nothing. No other user is ever touched."""
@@ -154,10 +157,29 @@ class BrokerAdmin:
             for queue in await self._list("queues", vhost)
         }
 
-    async def version(self) -> str:
-        """RabbitMQ's own version, such as ``3.10.8``."""
-        found = await self._request("GET", "overview")
-        return str(found.get("rabbitmq_version", "")) if isinstance(found, dict) else ""
+    async def has_vhost(self, vhost: str) -> bool:
+        """Whether there is such a vhost."""
+        return await self._request("GET", "vhosts", vhost, missing_ok=True) is not None
+
+    async def clock(self) -> datetime:
+        """The time by the broker's machine, cut to the second: the date of its answer."""
+        headers, _ = await self._exchange("GET", "whoami")
+        try:
+            return parsedate_to_datetime(headers["Date"])
+        except (KeyError, ValueError):
+            raise BrokerError(f"{self._base} does not answer as RabbitMQ's management API does") from None
+
+    async def exchange_kinds(self, vhost: str) -> dict[str, str]:
+        """Every exchange of ``vhost`` by name: ``direct``, ``fanout``, ..."""
+        return {exchange["name"]: exchange["type"] for exchange in await self._list("exchanges", vhost)}
+
+    async def bindings(self, vhost: str) -> set[Binding]:
+        """Every binding of a queue in ``vhost``."""
+        return {
+            Binding(entry["source"], entry["destination"], entry["routing_key"])
+            for entry in await self._list("bindings", vhost)
+            if entry["destination_type"] == "queue"
+        }
 
     async def queue_arguments(self, vhost: str) -> dict[str, dict[str, Any]]:
         """The arguments every queue of ``vhost`` was declared with, by name."""
@@ -210,34 +232,42 @@ class BrokerAdmin:
         self, method: str, *path: str, body: dict[str, Any] | None = None, missing_ok: bool = False
     ) -> Any:
         """The decoded answer, None without one, or with ``missing_ok`` when there is no such thing."""
+        _, content = await self._exchange(method, *path, body=body, missing_ok=missing_ok)
+        return content
+
+    async def _exchange(
+        self, method: str, *path: str, body: dict[str, Any] | None = None, missing_ok: bool = False
+    ) -> tuple[Mapping[str, str], Any]:
+        """The headers of the answer, and what :meth:`_request` returns."""
         if self._session is None:
             raise BrokerError("open it first: async with BrokerAdmin(...)")
         url = URL(f"{self._base}/api/{'/'.join(quote(part, safe='') for part in path)}", encoded=True)
         try:
             async with self._session.request(method, url, json=body) as response:
                 if response.status == 404 and missing_ok:
-                    return None
+                    return response.headers, None
                 if response.status not in _OK:
-                    raise BrokerError(self._refusal(method, path, response.status, await response.text()))
-                return await response.json() if response.status == 200 else None
+                    raise self._refusal(method, path, response.status, await response.text())
+                return response.headers, await response.json() if response.status == 200 else None
         except TimeoutError:
             raise BrokerError(f"RabbitMQ's management API at {self._base} gave no answer in time") from None
         except (aiohttp.ContentTypeError, ValueError):
             raise BrokerError(f"{self._base} does not answer as RabbitMQ's management API does") from None
         except (aiohttp.ClientError, OSError) as error:
+            why = error.strerror if isinstance(error, aiohttp.ClientConnectorError) else None
             raise BrokerError(
-                f"RabbitMQ's management API at {self._base} cannot be reached ({error}); "
-                "is the plugin on? rabbitmq-plugins enable rabbitmq_management"
+                f"RabbitMQ's management API at {self._base} cannot be reached ({why or error}); "
+                "is RabbitMQ's plugin rabbitmq_management on?"
             ) from None
 
-    def _refusal(self, method: str, path: tuple[str, ...], status: int, text: str) -> str:
+    def _refusal(self, method: str, path: tuple[str, ...], status: int, text: str) -> BrokerError:
         what = f"{method} {'/'.join(path)}"
         if status in (401, 403):
-            return (
+            return BrokerRefused(
                 f"RabbitMQ's management API at {self._base} refused user {self._user!r} ({what}): "
                 "wrong name or password, or no administrator"
             )
-        return f"RabbitMQ's management API at {self._base} refused {what}: {status} {text[:300]}"
+        return BrokerError(f"RabbitMQ's management API at {self._base} refused {what}: {status} {text[:300]}")
 
 
 def _tags(user: dict[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from yarl import URL
 
 from triumvir.broker.foreign import tolerate_foreign_properties
 from triumvir.broker.outlet import Outlet
-from triumvir.errors import BrokerError
+from triumvir.errors import BrokerError, BrokerRefused
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
@@ -80,6 +80,13 @@ class Connection:
         """Whether it is connected at this moment."""
         transport = self._robust.transport
         return not self._closing and transport is not None and not transport.connection.is_closed
+
+    @property
+    def server_version(self) -> str:
+        """What the broker says of itself, such as ``3.10.8``; empty while not connected."""
+        transport = self._robust.transport
+        properties = transport.connection.server_properties if transport is not None else {}
+        return str(properties.get("version") or "")
 
     @property
     def epoch(self) -> int:
@@ -165,7 +172,7 @@ async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int 
             await robust.connect(timeout=timeout)
     except (aiormq.AMQPError, OSError, RuntimeError, TimeoutError) as error:
         await _abandon(robust)
-        raise BrokerError(_why_not(error, address, timeout)) from None
+        raise _why_not(error, address, timeout) from None
     except BaseException:
         await _abandon(robust)
         raise
@@ -256,22 +263,24 @@ def _address(url: str) -> URL:
     return address
 
 
-def _why_not(error: BaseException, address: URL, timeout: float) -> str:
+def _why_not(error: BaseException, address: URL, timeout: float) -> BrokerError:
     where = f"{address.host}:{address.port or (5671 if address.scheme == 'amqps' else 5672)}"
     vhost = address.path.removeprefix("/") or "/"
     if isinstance(error, TimeoutError):
-        return f"no RabbitMQ answered at {where} within {timeout:g} s"
+        return BrokerError(f"no RabbitMQ answered at {where} within {timeout:g} s")
     if isinstance(
         error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError
     ):
-        return f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password"
+        return BrokerRefused(f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password")
     if isinstance(error, aiormq.exceptions.InvalidFrameError) and "Connection.OpenOk" in str(error):
-        return (
+        return BrokerRefused(
             f"RabbitMQ at {where} does not let user {address.user!r} into vhost {vhost!r}: "
             "no such vhost, no permission, or a limit is reached"
         )
     if isinstance(error, aiormq.exceptions.ConnectionClosed):
-        return f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"
+        return BrokerRefused(
+            f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"
+        )
     if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
-        return f"TLS with RabbitMQ at {where} failed: {plain(error)}"
-    return f"RabbitMQ at {where} cannot be reached: {plain(error)}"
+        return BrokerError(f"TLS with RabbitMQ at {where} failed: {plain(error)}")
+    return BrokerError(f"RabbitMQ at {where} cannot be reached: {plain(error)}")

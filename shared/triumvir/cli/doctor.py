@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from triumvir.cli.diagnosis import Finding, diagnose
+from triumvir.cli.diagnosis import diagnose
 from triumvir.cli.equipment import settings
+from triumvir.cli.findings import Finding
 from triumvir.cli.output import note, run, say, write_json
-from triumvir.errors import BrokerError
 
 
 def doctor(
@@ -30,10 +30,10 @@ def doctor(
         for finding in findings:
             _tell(finding)
     wrong = sum(finding.problem is not None for finding in findings)
-    if not wrong and not as_json:
-        note("nothing is wrong")
+    if not as_json:
+        note(f"{wrong} of {len(findings)} things need attention" if wrong else "nothing is wrong")
     if wrong:
-        raise BrokerError(f"{wrong} of {len(findings)} things looked at need attention")
+        raise typer.Exit(1)
 
 
 def _tell(finding: Finding) -> None:

@@ -82,7 +82,14 @@ class PrivateBroker:
 
     def ctl(self, *arguments: str, within: float = 60.0) -> str:
         """Run ``rabbitmqctl`` on this broker; what it printed. Raises ConfigurationError with its complaint."""
-        command = [broker_files.program("rabbitmqctl"), "--quiet", "--node", self._state["node"], *arguments]
+        return self._tool("rabbitmqctl", *arguments, within=within)
+
+    def plugins(self, *arguments: str, within: float = 60.0) -> str:
+        """Run ``rabbitmq-plugins`` on this broker, as :meth:`ctl`; a new start has the usual plugins again."""
+        return self._tool("rabbitmq-plugins", *arguments, within=within)
+
+    def _tool(self, tool: str, *arguments: str, within: float) -> str:
+        command = [broker_files.program(tool), "--quiet", "--node", self._state["node"], *arguments]
         environment = broker_files.environment(self.folder, self._state)
         done = subprocess.run(
             command,
@@ -94,9 +101,7 @@ class PrivateBroker:
             timeout=within,
         )
         if done.returncode != 0:
-            raise ConfigurationError(
-                f"rabbitmqctl {' '.join(arguments)}: {done.stderr.strip() or done.stdout}"
-            )
+            raise ConfigurationError(f"{tool} {' '.join(arguments)}: {done.stderr.strip() or done.stdout}")
         return done.stdout
 
     def __enter__(self) -> Self:

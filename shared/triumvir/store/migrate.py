@@ -40,6 +40,32 @@ def available() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """A schema beside the migrations of this release. With no pending, ahead or changed ones they agree."""
+
+    schema: str
+    pending: tuple[Migration, ...]
+    ahead: tuple[int, ...]
+    """Numbers that only a later release knows."""
+    changed: tuple[int, ...]
+    """Numbers whose file is not the one that was applied."""
+
+    @property
+    def problem(self) -> str | None:
+        """What does not agree, in words that name what to do; None if all does."""
+        if self.ahead:
+            last = self.ahead[-1]
+            return f"schema {self.schema!r} is ahead of this release (migration {last}); upgrade triumvir"
+        if self.changed:
+            first = self.changed[0]
+            return f"migration {first:04} of schema {self.schema!r} was changed after it was applied"
+        if self.pending:
+            count = len(self.pending)
+            return f"schema {self.schema!r} is {count} migration(s) behind; run: triumvir migrate"
+        return None
+
+
 async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration]:
     """Brings ``schema`` to this release and returns what was applied; nothing if it was there already.
 
@@ -56,8 +82,10 @@ async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration
                 "number integer primary key, name text not null, digest text not null,"
                 " at timestamptz not null default clock_timestamp())"
             )
-            pending = _pending(await _applied(connection), schema)
-            for migration in pending:
+            state = _compared(await _applied(connection), schema)
+            if state.ahead or state.changed:
+                raise StoreError(state.problem)
+            for migration in state.pending:
                 await connection.execute(migration.sql)
                 await connection.execute(
                     "insert into schema_migrations (number, name, digest) values ($1, $2, $3)",
@@ -65,17 +93,22 @@ async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration
                     migration.name,
                     migration.digest,
                 )
-            return pending
+            return list(state.pending)
     finally:
         await connection.close(timeout=5)
 
 
 async def check_schema(connection: Connection, schema: str) -> None:
     """Raises StoreError, naming the command to run, unless the schema is the one of this release."""
+    state = await read_schema(connection, schema)
+    if state.problem is not None:
+        raise StoreError(state.problem)
+
+
+async def read_schema(connection: Connection, schema: str) -> SchemaState:
+    """How the schema compares with this release; one that does not exist lacks every migration."""
     exists = await connection.fetchval("select to_regclass($1) is not null", f"{schema}.schema_migrations")
-    pending = _pending(await _applied(connection) if exists else {}, schema)
-    if pending:
-        raise StoreError(f"schema {schema!r} is {len(pending)} migration(s) behind; run: triumvir migrate")
+    return _compared(await _applied(connection) if exists else {}, schema)
 
 
 async def _applied(connection: Connection) -> dict[int, str]:
@@ -83,17 +116,16 @@ async def _applied(connection: Connection) -> dict[int, str]:
     return {row["number"]: row["digest"] for row in rows}
 
 
-def _pending(applied: dict[int, str], schema: str) -> list[Migration]:
+def _compared(applied: dict[int, str], schema: str) -> SchemaState:
     known = {migration.number: migration for migration in available()}
-    ahead = sorted(set(applied) - set(known))
-    if ahead:
-        raise StoreError(
-            f"schema {schema!r} is ahead of this release (migration {ahead[-1]}); upgrade triumvir"
-        )
-    for number, digest in applied.items():
-        if known[number].digest != digest:
-            raise StoreError(f"migration {number:04} of schema {schema!r} was changed after it was applied")
-    return [migration for number, migration in known.items() if number not in applied]
+    return SchemaState(
+        schema,
+        pending=tuple(migration for number, migration in known.items() if number not in applied),
+        ahead=tuple(sorted(set(applied) - set(known))),
+        changed=tuple(
+            number for number, digest in applied.items() if number in known and known[number].digest != digest
+        ),
+    )
 
 
 async def _connect(database_url: str) -> asyncpg.Connection:

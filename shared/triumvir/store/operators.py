@@ -11,7 +11,7 @@ from typing import Literal
 
 import asyncpg
 
-from triumvir.errors import DefinitionError, StoreError
+from triumvir.errors import DefinitionError, StoreError, StoreRefused
 from triumvir.settings import Settings
 from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.migrate import check_schema
@@ -26,16 +26,25 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
 
     Raises StoreError for every fault of Postgres, and if the schema is not the one of this release.
     """
-    try:
-        connection = await _open(settings)
-    except (*DATABASE_ERRORS, ValueError) as error:
-        place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
-        problem = str(error) or type(error).__name__
-        raise StoreError(
-            f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)"
-        ) from None
-    try:
+    async with _connected(settings, {}) as connection:
         await check_schema(connection, settings.database_schema)
+        yield connection
+
+
+@asynccontextmanager
+async def look(settings: Settings) -> AsyncIterator[Connection]:
+    """One connection that Postgres itself lets only read, whatever the schema. Raises StoreError."""
+    async with _connected(settings, {"default_transaction_read_only": "on"}) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _connected(settings: Settings, options: dict[str, str]) -> AsyncIterator[Connection]:
+    try:
+        connection = await _open(settings, options)
+    except (*DATABASE_ERRORS, ValueError) as error:
+        raise _why_not(settings, error) from None
+    try:
         yield connection
         await connection.close(timeout=2)
     except DATABASE_ERRORS as error:
@@ -44,7 +53,15 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
         connection.terminate()
 
 
-async def _open(settings: Settings) -> asyncpg.Connection:
+def _why_not(settings: Settings, error: BaseException) -> StoreError:
+    place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
+    problem = str(error) or type(error).__name__
+    if isinstance(error, asyncpg.PostgresError):
+        return StoreRefused(f"Postgres at {place} refused the connection: {problem} (TRIUMVIR_DATABASE_URL)")
+    return StoreError(f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)")
+
+
+async def _open(settings: Settings, options: dict[str, str]) -> asyncpg.Connection:
     timeout = settings.statement_timeout.total_seconds()
     return await asyncpg.connect(
         settings.database_url,
@@ -55,6 +72,7 @@ async def _open(settings: Settings) -> asyncpg.Connection:
             "search_path": settings.database_schema,
             "timezone": "UTC",
             "statement_timeout": str(round(timeout * 1000)),
+            **options,
         },
     )
 

@@ -16,7 +16,7 @@ from triumvir.store.migrate import check_schema
 from triumvir.store.statements import Connection
 
 CONNECT_SECONDS: Final = 5.0
-_OLDEST_SERVER: Final = 14
+OLDEST_SERVER: Final = 14
 
 # Every hot statement goes by key. On a young table the planner would rather hash-join against all of it, and
 # keep that plan as the table grows; so services tell it not to.
@@ -125,8 +125,8 @@ class Store:
 
     async def __aenter__(self) -> Store:
         async with self._probe.connection() as connection:
-            if connection.get_server_version().major < _OLDEST_SERVER:
-                raise StoreError(f"Postgres {_OLDEST_SERVER} or newer is needed")
+            if connection.get_server_version().major < OLDEST_SERVER:
+                raise StoreError(f"Postgres {OLDEST_SERVER} or newer is needed")
             await check_schema(connection, self._settings.database_schema)
         return self
 
