@@ -13,7 +13,8 @@ from typing import Any, Final
 from sphinx.application import Sphinx
 
 PARTS: Final = {
-    "Start": ("/README", "/docs/concepts", "/docs/authoring"),
+    "Start": ("/README", "/docs/tutorial", "/docs/concepts", "/docs/authoring"),
+    "How to": ("/docs/howto/index", "/docs/howto/*"),
     "Reference": ("/docs/reference/*", "/docs/protocol"),
     "Run": ("/docs/operations", "/docs/guarantees", "/docs/performance"),
     "Inside": (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.house.source import ROOT
 
-_BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -45,9 +45,14 @@ def blocks(page: str) -> list[Block]:
     """The code blocks of one page, in order."""
     text = (ROOT / page).read_text()
     return [
-        Block(page, text.count("\n", 0, match.start()) + 1, tuple(match["info"].split()), match["text"])
+        Block(page, text.count("\n", 0, match.start()) + 1, tuple(match["info"].split()), _text(match))
         for match in _BLOCK.finditer(text)
     ]
+
+
+def _text(block: re.Match[str]) -> str:
+    """Without the indentation that a block in a list has."""
+    return re.sub(f"^{block['indent']}", "", block["text"], flags=re.MULTILINE)
 
 
 def files(page: str) -> dict[str, str]:

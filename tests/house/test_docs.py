@@ -27,6 +27,7 @@ BLOCKS = [block for page in PAGES for block in blocks(page)]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 MESSAGES = [block for block in BLOCKS if len(block.info) > 1 and block.info[1] in codec.types()]
 SETTINGS = {f"TRIUMVIR_{name.upper()}" for name in Settings.model_fields}
+OF_COMPOSE = set(re.findall(r"\$\{(TRIUMVIR_[A-Z_]+)", (ROOT / "compose.yaml").read_text()))
 
 _LOCAL_PATH = re.compile(r"(?<![\w.~])/(?:home|root|work|Users)/")
 _PAGE_NAME = re.compile(r"\b[A-Za-z_]+\.md\b")
@@ -88,7 +89,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_names_only_settings_pages_and_files_that_exist(page: str) -> None:
     text = (ROOT / page).read_text()
-    unknown = {name for name in re.findall(r"\bTRIUMVIR_[A-Z_]+", text) if name not in SETTINGS}
+    unknown = {name for name in re.findall(r"\bTRIUMVIR_[A-Z_]+", text) if name not in SETTINGS | OF_COMPOSE}
     unknown |= {name for name in _PAGE_NAME.findall(text) if not any(p.endswith(name) for p in PAGES)}
     unknown |= {
         span
