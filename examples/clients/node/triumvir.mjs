@@ -38,7 +38,8 @@ class Client {
 
   /** Asks for the order to be stopped, or undone if anything was begun; a status tells which. */
   cancel(orderId, reason) {
-    return this.send("order.cancel.v1", `${this.name}/${orderId}/cancel`, { order_id: orderId, reason });
+    const id = `${this.name}/${orderId}/cancel/${process.hrtime.bigint()}`;
+    return this.send("order.cancel.v1", id, { order_id: orderId, reason });
   }
 
   /** Asks for every status from `sequence` on to be sent again. */
