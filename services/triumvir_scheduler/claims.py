@@ -36,8 +36,10 @@ class Claims:
         self._starved = room == 0
         if self._starved:
             return False
-        clients = await self._claim(room)
-        metrics.ORDERS_CLAIMED.add(len(clients))
+        clients, unread = await self._claim(room)
+        metrics.ORDERS_CLAIMED.add(len(clients) - len(unread))
+        if unread:
+            return await self._stage.fetch(unread)
         return len(clients) == room or len(set(clients)) > 1  # of several, one may have more than its share
 
     def wake_if_starved(self) -> None:
@@ -45,15 +47,18 @@ class Claims:
         if self._starved:
             self._stage.claimable.set()
 
-    async def _claim(self, most: int) -> list[str]:
-        """The client of each order that was claimed."""
+    async def _claim(self, most: int) -> tuple[list[str], list[int]]:
+        """The client of each order that was found claimable, and those whose documents have to be read first."""
         clients: list[str] = []
         nos: list[int] = []
+        unread: list[int] = []
         try:
             async with self._stage.work("claim") as work:
                 await self._lift_window_holds(work.connection)
                 rows = await statement("claim_candidates").rows(work.connection, most=most)
+                unread = self._stage.payloads.to_fetch(row["no"] for row in rows)
                 nos, clients = [row["no"] for row in rows], [row["client"] for row in rows]
+                nos = [no for no in nos if no not in unread] if unread else nos
                 asked = await asked_of(work.connection, nos)
                 events: dict[int, list[Event]] = {no: [*asked.events(no), Claimed()] for no in nos}
                 await self._stage.apply(work, events)
@@ -62,7 +67,7 @@ class Claims:
             if not is_refused(error):
                 raise
             await self._stage.each("claim", nos, Claimed())
-        return clients
+        return clients, unread
 
     async def _lift_window_holds(self, connection: Connection) -> None:
         for reason, most in self._windows.releasable().items():

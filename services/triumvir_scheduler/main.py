@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from triumvir.broker import REPLIES, WAKE, core_topology
-from triumvir.runtime import drain
+from triumvir.runtime import drain, orders_database
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
 from triumvir.runtime.decisions import Decider
@@ -29,21 +29,21 @@ async def serve(chassis: Chassis) -> None:
     broker = await chassis.enter(open_broker(chassis, core_topology(quorum=settings.quorum_queues)))
     definitions, claimable, commanded = Definitions(), asyncio.Event(), asyncio.Event()
     relay = Relay(broker.publisher, store.session("outbox"))
-    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions)
+    payloads = await orders_database.open_payloads(chassis, store)
+    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions, payloads)
     view = windows.Windows(store.session("windows"), definitions, limit)
-    undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
+    aside = Undeliverable(store.session("dead letters"), relay, settings)
     shared = stage.Shared(store, relay, decider, view, claimable)
     claiming = claims.Claims(stage.Stage("claims", shared), limit, broker.publisher.oldest_unconfirmed_age)
     commanding = commands.Commands(stage.Stage("commands", shared), limit)
     timing = timers.Timers(stage.Stage("timers", shared), store.session("next timer"), limit, poll)
-    sweeping = sweep.Sweep(store.session("sweep"), relay, definitions, settings)
-    folding = replies.Replies(stage.Stage("replies", shared), undeliverable, claiming.wake_if_starved)
+    sweeping = sweep.Sweep(store.session("sweep"), relay, definitions, settings, payloads)
+    folding = replies.Replies(stage.Stage("replies", shared), aside, claiming.wake_if_starved)
     await Lease(chassis, store.session("lease")).start(chassis)
     await view.refresh()
-    answers = await broker.consume(REPLIES, settings.prefetch)
+    answers, marks = await broker.consume(REPLIES, settings.prefetch), store.session("marks")
     hints = wakes.Wakes(await broker.consume(WAKE, settings.prefetch), view, claimable, commanded)
-    marks, aside = store.session("marks"), undeliverable.quarantine
-    intake = Intake(answers, folding.handle, aside, marks, limit, "scheduler.reply.after_ack")
+    intake = Intake(answers, folding.handle, aside.quarantine, marks, limit, "scheduler.reply.after_ack")
     chassis.add_loop(Loop("replies", intake.step, poll))
     chassis.add_loop(Loop("wakes", hints.step, poll))
     chassis.add_loop(Loop("timers", timing.step, poll))

@@ -60,6 +60,7 @@ class Replies:
 
     async def _apply(self, replies: Sequence[Reply]) -> None:
         outbox_id: int | None = None
+        await self._stage.fetch({reply.no for reply in replies})
         async with self._stage.work("reply") as work:
             found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
             events: dict[int, list[Event]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -79,6 +79,7 @@ class Stage:
         self._session = shared.store.session(name)
         self._relay = shared.relay
         self._decider = shared.decider
+        self.payloads = shared.decider.payloads
         self.claimable = shared.claimable
 
     def look(self) -> AbstractAsyncContextManager[Connection]:
@@ -115,6 +116,14 @@ class Stage:
         applied = await self._decider.apply(work.connection, events, reason, confirmed=confirmed)
         work.applied.append(applied)
         return applied
+
+    async def fetch(self, nos: Iterable[int]) -> bool:
+        """Reads documents that are in another database and not here yet, while nothing is locked; whether any were."""
+        missing = self.payloads.to_fetch(nos)
+        if missing:
+            async with self.look() as connection:
+                await self.payloads.fetch(connection, missing)
+        return bool(missing)
 
     async def each(self, point: Point, nos: Sequence[int], event: Event) -> None:
         """Applies an event to these orders again after a batch with them was refused: halved, until the order

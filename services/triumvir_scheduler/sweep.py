@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from triumvir.broker import OutMessage
 from triumvir.contracts.json_text import JsonText
-from triumvir.errors import TriumvirError
+from triumvir.errors import DocumentsAway, TriumvirError
 from triumvir.lifecycle import OrderRecord, SendRequest, argument
 from triumvir.runtime import letters, outgoing, refs
 from triumvir.runtime.definitions import Definitions
@@ -31,12 +31,19 @@ log = get_logger(__name__)
 class Sweep:
     """The sweep loop's step. Rows are leased, so that two sweeps share the work."""
 
-    def __init__(self, session: Session, relay: Relay, definitions: Definitions, settings: Settings) -> None:
+    def __init__(
+        self,
+        session: Session,
+        relay: Relay,
+        definitions: Definitions,
+        settings: Settings,
+        payloads: Payloads,
+    ) -> None:
         self._session = session
         self._relay = relay
         self._definitions = definitions
         self._settings = settings
-        self._payloads = Payloads()
+        self._payloads = payloads
 
     async def step(self) -> bool:
         """Sends the messages of some lapsed rows; whether there may be more."""
@@ -57,6 +64,9 @@ class Sweep:
         """
         try:
             return await self._messages(connection, refs.read(row["refs"]))
+        except DocumentsAway as error:
+            log.warning(events.OUTBOX_KEPT, rows=1, outbox=row["id"], error=str(error))
+            return None
         except (LookupError, ValueError, TriumvirError):
             log.exception(events.OUTBOX_KEPT, rows=1, outbox=row["id"])
             return None
@@ -74,7 +84,10 @@ class Sweep:
         now, records = await orders.read(connection, [ref.no for ref in wanted])
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         live = {ref.no: ref for ref in wanted if _still_wanted(ref, records.get(ref.no), now)}
+        await self._payloads.fetch(connection, self._payloads.to_fetch(live))
         payloads = await self._payloads.of(connection, [records[no] for no in live])
+        if any(no not in payloads and not self._payloads.is_absent(no) for no in live):
+            raise DocumentsAway("the documents of its requests cannot be read")
         return [self._request(records[no], ref, payloads[no], now) for no, ref in live.items()]
 
     def _request(self, record: OrderRecord, ref: RequestRef, payload: str, now: datetime) -> OutMessage:

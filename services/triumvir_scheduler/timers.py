@@ -33,13 +33,16 @@ class Timers:
     async def _send_due(self) -> int:
         """How many were sent; none if all that are due are in the hands of somebody else."""
         nos: list[int] = []
+        unread: list[int] = []
         try:
             async with self._stage.work("timer") as work:
                 rows = await statement("due_timers").rows(work.connection, most=self._limit)
-                nos = [row["no"] for row in rows]
+                unread = self._stage.payloads.to_fetch(row["no"] for row in rows)
+                nos = [row["no"] for row in rows if row["no"] not in unread]
                 await self._stage.apply(work, {no: [RetryDue()] for no in nos})
         except Exception as error:
             if not is_refused(error):
                 raise
             await self._stage.each("timer", nos, RetryDue())
-        return len(nos)
+        await self._stage.fetch(unread)
+        return len(nos) + len(unread)

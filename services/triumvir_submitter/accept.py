@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
-from uuid import UUID
 
 from triumvir.contracts.messages import OrderSubmit
 from triumvir.errors import ContractError
+from triumvir.runtime.acceptance import create
 from triumvir.runtime.letters import refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
 from triumvir.runtime.refs import Ref, StatusRef
+from triumvir.store.acceptance import Acceptance, Desk, Key, keys
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics, tracing
 from triumvir_submitter.admission import Received, digest
-
-RANK_PER_PRIORITY: Final = 10_000_000
-"""Microseconds: one point of priority goes before orders that came ten seconds earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +28,17 @@ class Submission:
     trace: str
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         return self.received.key
+
+    @property
+    def acceptance(self) -> Acceptance:
+        client, order_id = self.key
+        message = self.message
+        return Acceptance(
+            client, order_id, self.digest, message.workflow, self.version, message.priority,
+            message.not_before, message.progress, self.received.reply_queue, self.trace,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -92,86 +97,52 @@ def submission(received: Received, message: OrderSubmit, catalogue: Catalogue) -
         return Submission(received, message, catalogue.version(message), digest(message), span.traceparent)
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Who accepts, and how many orders may be open."""
-
-    instance: UUID
-    who: str
-    most_open: int
-
-
 async def accept(
-    connection: Connection, submissions: Sequence[Submission], open_orders: int, desk: Desk
+    connection: Connection,
+    submissions: Sequence[Submission],
+    open_orders: int,
+    desk: Desk,
+    deposited: Mapping[Key, bytes] | None = None,
 ) -> Accepted:
     """Accepts submissions of distinct keys, in the caller's transaction. The cap is soft by one batch of every
-    submitter.
+    submitter. ``deposited``: the digests found on either side, if the documents are in another database.
     """
     ordered = sorted(submissions, key=lambda submission: submission.key)
-    keys = _keys(ordered)
     room = desk.most_open - open_orders
-    if room > 0:
-        await statement("insert_documents").rows(
-            connection,
-            **keys,
-            payloads=[submission.message.payload.text for submission in ordered],
-            digests=[submission.digest for submission in ordered],
-        )
-    stored = {
-        (row["client"], row["order_id"]): row["digest"]
-        for row in await statement("read_digests").rows(connection, **keys)
-    }
+    stored = await _documents(connection, ordered, room) if deposited is None else deposited
     accepted = Accepted()
     other = [s for s in ordered if stored.get(s.key, s.digest) != s.digest]
     same = [s for s in ordered if s not in other]
     accepted.refused += [_conflict(submission) for submission in other]
-    admitted = [s for s in same if s.key in stored] if room > 0 else []
-    created = await _create(connection, admitted, desk)
-    accepted.new = [
-        _received(submission, created[submission.key]) for submission in same if submission.key in created
-    ]
+    # In another database, a document was written while there was room, or is there already: it has its order.
+    admitted = [s for s in same if s.key in stored] if room > 0 or deposited is not None else []
+    created = await create(connection, [submission.acceptance for submission in admitted], desk)
+    accepted.new = list(created.values())
     await _answer_again(connection, [s for s in same if s.key not in created], accepted, desk.most_open)
     return accepted
 
 
-def _keys(submissions: Sequence[Submission]) -> dict[str, list[str]]:
-    return {
-        "clients": [submission.key[0] for submission in submissions],
-        "order_ids": [submission.key[1] for submission in submissions],
-    }
+async def digests(connection: Connection, submissions: Sequence[Submission]) -> dict[Key, bytes]:
+    """What the orders that exist under these keys were made of."""
+    wanted = keys(submission.key for submission in submissions)
+    rows = await statement("order_digests").rows(connection, **wanted)
+    return {(row["client"], row["order_id"]): row["digest"] for row in rows}
 
 
-async def _create(
-    connection: Connection, admitted: Sequence[Submission], desk: Desk
-) -> dict[tuple[str, str], tuple[int, datetime]]:
-    if not admitted:
-        return {}
-    rows = await statement("insert_orders").rows(
-        connection,
-        **_keys(admitted),
-        workflows=[submission.message.workflow for submission in admitted],
-        versions=[submission.version for submission in admitted],
-        digests=[submission.digest for submission in admitted],
-        priorities=[submission.message.priority for submission in admitted],
-        not_before=[submission.message.not_before for submission in admitted],
-        progress=[submission.message.progress for submission in admitted],
-        status_queues=[submission.received.reply_queue for submission in admitted],
-        traces=[submission.trace for submission in admitted],
-        rank_per_priority=RANK_PER_PRIORITY,
-        instance=desk.instance,
-        who=desk.who,
-    )
-    return {(row["client"], row["order_id"]): (row["no"], row["received_at"]) for row in rows}
-
-
-def _received(submission: Submission, created: tuple[int, datetime]) -> StatusFact:
-    no, at = created
-    client, order_id = submission.key
-    queue, trace = submission.received.reply_queue, submission.trace
-    return StatusFact(
-        no, client, order_id, submission.message.workflow, submission.version, queue, trace,
-        1, at, "received", None, "received", 1,
-    )  # fmt: skip
+async def _documents(
+    connection: Connection, submissions: Sequence[Submission], room: int
+) -> dict[Key, bytes]:
+    """Writes the documents that are missing, if there is room; the digests of those that are there then."""
+    wanted = keys(submission.key for submission in submissions)
+    if room > 0:
+        await statement("insert_documents").rows(
+            connection,
+            **wanted,
+            payloads=[submission.message.payload.text for submission in submissions],
+            digests=[submission.digest for submission in submissions],
+        )
+    rows = await statement("read_digests").rows(connection, **wanted)
+    return {(row["client"], row["order_id"]): row["digest"] for row in rows}
 
 
 async def _answer_again(
@@ -182,7 +153,7 @@ async def _answer_again(
         return
     present = {
         (row["client"], row["order_id"]): row
-        for row in await statement("last_statuses").rows(connection, **_keys(submissions))
+        for row in await statement("last_statuses").rows(connection, **keys(s.key for s in submissions))
     }
     for submission in submissions:
         row = present.get(submission.key)

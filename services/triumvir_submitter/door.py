@@ -23,12 +23,14 @@ from triumvir.runtime.refs import LetterRef, Ref
 from triumvir.runtime.relay import Relay, Ride
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.settings import Settings
+from triumvir.store.acceptance import Desk, Key
+from triumvir.store.documents import OrdersDatabase
 from triumvir.store.session import Session
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 from triumvir_submitter import admission
-from triumvir_submitter.accept import Accepted, Catalogue, Desk, Submission, accept, submission
+from triumvir_submitter.accept import Accepted, Catalogue, Submission, accept, digests, submission
 from triumvir_submitter.admission import Received
 
 log = get_logger(__name__)
@@ -59,8 +61,16 @@ class Door:
     """Handles deliveries of the queue ``orders``."""
 
     def __init__(
-        self, session: Session, relay: Relay, undeliverable: Undeliverable, settings: Settings, instance: UUID
+        self,
+        session: Session,
+        relay: Relay,
+        undeliverable: Undeliverable,
+        settings: Settings,
+        instance: UUID,
+        documents: OrdersDatabase | None = None,
     ) -> None:
+        """``documents``: where documents go first, if not with the state records."""
+        self._documents = documents
         self._session = session
         self._relay = relay
         self._undeliverable = undeliverable
@@ -86,13 +96,15 @@ class Door:
 
     async def _take(self, items: Sequence[Item]) -> None:
         accepted = Accepted()
+        deposit = None if self._documents is None else await self._deposit(self._documents, items)
         async with self._relay.transaction(self._session) as ride:
             connection = ride.connection
-            await self._catalogue.read(connection)
-            found = self._sort(items)
+            if deposit is None:
+                await self._catalogue.read(connection)
+            found, deposited = deposit or (self._sort(items), None)
             if found.submissions:
                 accepted = await accept(
-                    connection, found.submissions, self._catalogue.open_orders, self._desk
+                    connection, found.submissions, self._catalogue.open_orders, self._desk, deposited
                 )
             refusals = [*found.refused, *accepted.refused]
             await _take_down(connection, found.cancels)
@@ -108,6 +120,28 @@ class Door:
         if accepted.new or found.cancels:
             await self._relay.send([outgoing.wake(commands=bool(found.cancels))], None)
         await self._send(accepted, refusals, messages, outbox_id)
+
+    async def _deposit(
+        self, documents: OrdersDatabase, items: Sequence[Item]
+    ) -> tuple[Sorted, dict[Key, bytes]]:
+        """Two databases: the documents first, each once. What was found on either side is told by its digest."""
+        async with self._session.connection() as connection:
+            await self._catalogue.read(connection)
+            found = self._sort(items)
+            if not found.submissions:
+                return found, {}
+            known = await digests(connection, found.submissions)
+        room = self._catalogue.open_orders < self._settings.max_open_orders
+        deposited = await documents.deposit(
+            [
+                (submission.acceptance, submission.message.payload.text)
+                for submission in found.submissions
+                if (known[submission.key] == submission.digest if submission.key in known else room)
+            ],
+            [submission.key for submission in found.submissions],
+        )
+        crash_point("submitter.documents.after_commit")
+        return found, {**deposited, **known}
 
     async def _send(
         self,

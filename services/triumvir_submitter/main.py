@@ -12,6 +12,7 @@ from triumvir.runtime.drain import FLUSH, TAKING
 from triumvir.runtime.intake import Intake
 from triumvir.runtime.lease import Lease
 from triumvir.runtime.loops import Loop
+from triumvir.runtime.orders_database import orders_database, patient
 from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
@@ -26,7 +27,8 @@ async def serve(chassis: Chassis) -> None:
     broker = await chassis.enter(open_broker(chassis, core_topology(quorum=settings.quorum_queues)))
     relay = Relay(broker.publisher, store.session("outbox"))
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
-    door = Door(store.session("door"), relay, undeliverable, settings, UUID(chassis.instance))
+    documents = await orders_database(chassis, store)
+    door = Door(store.session("door"), relay, undeliverable, settings, UUID(chassis.instance), documents)
     await Lease(chassis, store.session("lease")).start(chassis)
     consumer = await broker.consume(ORDERS, settings.prefetch)
     intake = Intake(
@@ -37,7 +39,7 @@ async def serve(chassis: Chassis) -> None:
         settings.batch_limit,
         "submitter.after_ack",
     )
-    chassis.add_loop(Loop("orders", intake.step, settings.poll_interval))
+    chassis.add_loop(Loop("orders", patient(intake.step), settings.poll_interval))
     chassis.add_readiness("database", store.ready)
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
     chassis.on_drain("relay", relay.drain, order=FLUSH)

@@ -1,4 +1,4 @@
-"""Lifting holds whose reason is gone: the agent is back, or offers the operation."""
+"""Lifting holds whose reason is gone: the agent is back, or offers the operation; the orders database answers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Final
 
 from triumvir.runtime import outgoing
 from triumvir.runtime.relay import Relay
+from triumvir.store.documents import AWAY, OrdersDatabase
 from triumvir.store.session import Session
 from triumvir.store.statements import Row, statement
 from triumvir.telemetry.logs import get_logger
 
 RELEASED_PER_SLOT: Final = 2
+LEAST_RELEASED: Final = 50
+"""Times the above, once the orders database is back: their agents may be absent, which is found by claiming them."""
 log = get_logger(__name__)
 
 
 class Holds:
     """One look at the held orders. Released in a ramp, so that a returning agent is not flooded."""
 
-    def __init__(self, session: Session, relay: Relay) -> None:
+    def __init__(self, session: Session, relay: Relay, documents: OrdersDatabase | None = None) -> None:
+        self._documents = documents
         self._session = session
         self._relay = relay
 
@@ -30,6 +34,8 @@ class Holds:
             if not reasons:
                 return 0
             capacity = _capacity(await statement("live_instances").rows(connection))
+            if AWAY in reasons and self._documents is not None and await self._documents.ready() is None:
+                capacity[AWAY] = max(capacity.total(), LEAST_RELEASED)
             for reason in reasons:
                 if most := RELEASED_PER_SLOT * capacity[reason]:
                     lifted += len(await statement("release_held").rows(connection, reason=reason, most=most))

@@ -14,12 +14,14 @@ from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.drain import FLUSH, TAKING
 from triumvir.runtime.lease import Lease
 from triumvir.runtime.loops import Loop
+from triumvir.runtime.orders_database import orders_database, patient
 from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_supervisor.dead import DeadQueues
 from triumvir_supervisor.holds import Holds
+from triumvir_supervisor.lone import LoneDocuments
 from triumvir_supervisor.overdue import Overdue
 from triumvir_supervisor.passes import Passes
 from triumvir_supervisor.upkeep import EVERY, Upkeep
@@ -32,9 +34,10 @@ async def serve(once: bool, chassis: Chassis) -> None:
     broker = await chassis.enter(open_broker(chassis, core_topology(quorum=settings.quorum_queues)))
     relay = Relay(broker.publisher, store.session("outbox"))
     decider = Decider(chassis.name, instance, settings, Definitions())
-    passes = Passes(
-        Overdue(store.session("overdue"), relay, decider, settings), Holds(store.session("holds"), relay)
-    )
+    documents = await orders_database(chassis, store)
+    lone = LoneDocuments(store.session("lone documents"), relay, documents, settings, instance)
+    overdue = Overdue(store.session("overdue"), relay, decider, settings)
+    passes = Passes(overdue, Holds(store.session("holds"), relay, documents))
     dead = DeadQueues(chassis, broker, store, Undeliverable(store.session("dead letters"), relay, settings))
     upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.drain if once else dead.watch)
     await Lease(chassis, store.session("lease")).start(chassis)
@@ -42,10 +45,11 @@ async def serve(once: bool, chassis: Chassis) -> None:
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
     chassis.on_drain("relay", relay.drain, order=FLUSH)
     if once:
-        chassis.add_task("one pass", partial(passes.once, upkeep, chassis.request_drain), forever=False)
+        chassis.add_task("one pass", partial(passes.once, upkeep, lone, chassis.request_drain), forever=False)
         return
     chassis.add_loop(Loop("overdue", passes.step, settings.supervisor_interval))
     chassis.add_loop(Loop("upkeep", upkeep.step, EVERY))
+    chassis.add_loop(Loop("lone documents", patient(lone.step), EVERY))
 
 
 def main(args: Sequence[str] = ()) -> None:

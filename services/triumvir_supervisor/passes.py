@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from triumvir.runtime.orders_database import patient
 from triumvir_supervisor.holds import Holds
+from triumvir_supervisor.lone import LoneDocuments
 from triumvir_supervisor.overdue import Overdue
 from triumvir_supervisor.upkeep import Upkeep
 
@@ -22,8 +24,10 @@ class Passes:
         await self._holds.release()
         return False
 
-    async def once(self, upkeep: Upkeep, done: Callable[[], None]) -> None:
+    async def once(self, upkeep: Upkeep, lone: LoneDocuments, done: Callable[[], None]) -> None:
         """One pass with its upkeep, for ``--once``."""
         await self.step()
         await upkeep.step()
+        while await patient(lone.step)():
+            pass
         done()

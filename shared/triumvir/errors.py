@@ -11,7 +11,8 @@
     │   ├── BrokerRefused          RabbitMQ answered, and refused the user, the password or the vhost
     │   └── TopologyMismatch       a queue or exchange exists with other arguments
     ├── StoreError                 Postgres could not be reached, or its schema is not the one needed
-    │   └── StoreRefused           Postgres answered, and refused the connection
+    │   ├── StoreRefused           Postgres answered, and refused the connection
+    │   └── DocumentsAway          the database of the order documents could not be reached, where it is another
     ├── ExpressionError            a selection or condition that cannot be worked out for an order's data
     ├── Draining                   this process is stopping and takes nothing new
     ├── OperationError             raised by an author's operation
@@ -107,6 +108,10 @@ class StoreError(TriumvirError):
 
 class StoreRefused(StoreError):
     """Postgres answered, and refused the connection: user, password, database, or no room. The text says which."""
+
+
+class DocumentsAway(StoreError):
+    """The database of the order documents could not be reached, where it is another than that of the states."""
 
 
 class Draining(TriumvirError):

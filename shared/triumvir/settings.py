@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     database_schema: str = Field(
         "triumvir", pattern=r"^[a-z_][a-z0-9_]{0,40}$", description="the schema that holds every table"
     )
+    orders_dsn: str | None = Field(
+        None, description="the Postgres that holds the order documents, if that is another; same schema name"
+    )
     quorum_queues: bool = Field(True, description="declare quorum queues; off for single-node test brokers")
 
     health_host: str = Field("127.0.0.1", description="where /livez and /readyz listen")
@@ -100,6 +103,10 @@ class Settings(BaseSettings):
 
     supervisor_interval: Seconds = Field(timedelta(seconds=1), description="pause between two scans")
     supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")
+
+    lone_document_age: Seconds = Field(
+        timedelta(minutes=5), description="a document so old without an order gets its order (two databases)"
+    )
 
     max_payload_bytes: int = Field(262_144, ge=1024, description="largest order payload")
     max_json_depth: int = Field(64, ge=1, le=500, description="deepest nesting of an order payload")

@@ -95,15 +95,20 @@ class Cluster:
     def env(self) -> dict[str, str]:
         """The environment of every service."""
         settings = {f"TRIUMVIR_{name.upper()}": value for name, value in self._overrides.items()}
-        return settings | {
-            "TRIUMVIR_BROKER_URL": self.settings.broker_url,
-            "TRIUMVIR_MANAGEMENT_URL": self.settings.management_url,
-            "TRIUMVIR_DATABASE_URL": self.settings.database_url,
-            "TRIUMVIR_DATABASE_SCHEMA": self.settings.database_schema,
-            "TRIUMVIR_QUORUM_QUEUES": str(self.settings.quorum_queues),
-            "TRIUMVIR_CRASH_LOG": str(self.crash_log),
-            "FAULTS_DOWNSTREAM": self.downstream.url,
-        }
+        elsewhere = {"TRIUMVIR_ORDERS_DSN": self.settings.orders_dsn} if self.settings.orders_dsn else {}
+        return (
+            settings
+            | elsewhere
+            | {
+                "TRIUMVIR_BROKER_URL": self.settings.broker_url,
+                "TRIUMVIR_MANAGEMENT_URL": self.settings.management_url,
+                "TRIUMVIR_DATABASE_URL": self.settings.database_url,
+                "TRIUMVIR_DATABASE_SCHEMA": self.settings.database_schema,
+                "TRIUMVIR_QUORUM_QUEUES": str(self.settings.quorum_queues),
+                "TRIUMVIR_CRASH_LOG": str(self.crash_log),
+                "FAULTS_DOWNSTREAM": self.downstream.url,
+            }
+        )
 
     async def __aenter__(self) -> Self:
         try:

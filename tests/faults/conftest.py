@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest_asyncio
 from tests.faults.cluster import Cluster
 from tests.faults.shared import SharedCluster
 from tests.house.source import ROOT
+from tests.orders_database import with_documents_at
 from tests.servers import ServerSet
 from triumvir.local import PrivateServers
+from triumvir.local.database import PrivateDatabase
 from triumvir.settings import Settings
 
 LOGS = ROOT / ".run" / "faults"
@@ -57,6 +60,31 @@ async def cluster(
     """A cluster of this test's own; the test starts its services."""
     quicken(private_servers)
     async with Cluster(private_settings, logs) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _kept_orders_server() -> Iterator[PrivateDatabase]:
+    with PrivateDatabase() as server:
+        yield server
+
+
+@pytest.fixture
+def orders_server(_kept_orders_server: PrivateDatabase) -> Iterator[PrivateDatabase]:
+    """A second Postgres, for documents alone, that a test may stop; it runs again before it and after it."""
+    _kept_orders_server.start()
+    yield _kept_orders_server
+    _kept_orders_server.start()
+
+
+@pytest.fixture
+async def two_databases(
+    private_servers: PrivateServers, private_settings: Settings, orders_server: PrivateDatabase, logs: Path
+) -> AsyncIterator[Cluster]:
+    """As ``cluster``, with the documents on ``orders_server``."""
+    quicken(private_servers)
+    url = orders_server.create_database(f"documents_{secrets.token_hex(6)}")
+    async with Cluster(with_documents_at(private_settings, url), logs) as cluster:
         yield cluster
 
 

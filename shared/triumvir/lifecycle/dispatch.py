@@ -37,6 +37,9 @@ def run_next_step(draft: Draft) -> None:
     for step_no in range(1, len(draft.workflow.steps) + 1):
         if step_no in done:
             continue
+        if draft.moment.withheld is not None:
+            hold(draft, draft.moment.withheld)
+            return
         try:
             if _is_decided(draft, step_no) or holds(
                 draft.record, draft.workflow, step_no, draft.moment.payload
@@ -111,7 +114,7 @@ def undo_next_step(draft: Draft) -> None:
         # the same fence a doubled answer of that one would count as the answer of this one.
         draft.move(f"undo of {step.name} needs a new attempt", step_no=entry.step_no, **draft.unlocked())
         return
-    reason = draft.moment.hold_reason(step.agent, step.undo or "")
+    reason = draft.moment.withheld or draft.moment.hold_reason(step.agent, step.undo or "")
     if reason is not None:
         hold(draft, reason)
         return
@@ -153,14 +156,16 @@ def retry_due(draft: Draft) -> None:
     if record.complete_by is None or record.complete_by <= now:
         draft.move("deadline passed before the retry", wake_at=None)
         return
-    retries = record.retries + 1
-    selected = _argument(draft, record.step)
+    retries, withheld = record.retries + 1, draft.moment.withheld
+    selected = None if withheld else _argument(draft, record.step)
     draft.move(
-        f"request sent again, retry {retries}",
+        f"retry {retries} not sent: {withheld}" if withheld else f"request sent again, retry {retries}",
         step_no=record.step,
         retries=retries,
         wake_at=_wake_at(draft, record.step, retries + 1),
     )
+    if withheld:
+        return
     draft.send(SendRequest(record.step, record.direction, record.fence, retries, selected))
 
 

@@ -42,7 +42,8 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What time, chance and the surroundings bring in: the database's clock, an unused lock, a draw from
-    0 to 1, what cannot be dispatched now, and the order's payload if its workflow looks at data.
+    0 to 1, what cannot be dispatched now, the order's payload if its workflow looks at data, and why nothing
+    of this order can be dispatched now, if so.
     """
 
     now: datetime
@@ -50,6 +51,7 @@ class Moment:
     draw: float = 0.5
     hold_reason: HoldReason = lambda agent, operation: None
     payload: JsonText | None = None
+    withheld: str | None = None
 
 
 class Draft:

@@ -13,6 +13,7 @@ from triumvir.errors import ConfigurationError
 from triumvir.settings import Settings
 
 CrashPoint = Literal[
+    "submitter.documents.after_commit",
     "submitter.before_commit",
     "submitter.after_commit",
     "submitter.after_publish",
@@ -43,6 +44,8 @@ CrashPoint = Literal[
     "supervisor.before_commit",
     "supervisor.after_commit",
     "supervisor.after_publish",
+    "supervisor.check.before_commit",
+    "supervisor.check.after_commit",
 ]
 CRASH_POINTS: Final[tuple[str, ...]] = get_args(CrashPoint)
 

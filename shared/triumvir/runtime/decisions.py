@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
@@ -36,6 +36,7 @@ from triumvir.runtime.payloads import Payloads
 from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
 from triumvir.settings import Settings
 from triumvir.store import orders
+from triumvir.store.documents import AWAY
 from triumvir.store.orders import Riders
 from triumvir.store.statements import Connection
 from triumvir.telemetry import events as log_events
@@ -82,13 +83,20 @@ class Applied:
 class Decider:
     """Applies events to orders for one process. ``who`` signs the history."""
 
-    def __init__(self, service: str, instance: UUID, settings: Settings, definitions: Definitions) -> None:
+    def __init__(
+        self,
+        service: str,
+        instance: UUID,
+        settings: Settings,
+        definitions: Definitions,
+        payloads: Payloads | None = None,
+    ) -> None:
         self._who = f"{service}:{str(instance)[:8]}"
         self._instance = instance
         self._settings = settings
         self._policy = policy_of(settings)
         self._definitions = definitions
-        self._payloads = Payloads()
+        self.payloads = payloads or Payloads()
 
     async def apply(
         self,
@@ -106,14 +114,17 @@ class Decider:
         now, records = await orders.read(connection, list(events))
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         looking = [record for record in records.values() if self._looks_at_data(record)]
-        seen = await self._payloads.of(connection, looking) if looking else {}
-        rounds = self._rounds(records, events, now, hold_reason, seen)
+        seen = await self.payloads.of(connection, looking) if looking else {}
+        away = set(records) if self.payloads.away else self.payloads.unread(looking, seen)
+        rounds = self._rounds(records, events, now, hold_reason, seen, away)
         applied = _applied(rounds)
-        payloads = await self._payloads.of(connection, [record for record, _ in applied.sent_requests])
+        payloads = await self.payloads.of(connection, [record for record, _ in applied.sent_requests])
         lost = {record.no for record, _ in applied.sent_requests if record.no not in payloads}
-        if lost:  # cannot be, but if it is, the neighbours have their documents
-            broken = {no: [Broken("the order's document is missing")] for no in lost}
-            rounds = self._rounds(records, {**events, **broken}, now, hold_reason, seen)
+        if lost:
+            absent = {no for no in lost if self.payloads.is_absent(no)}
+            broken = {no: [Broken("the order's document is missing")] for no in absent}
+            away |= lost - absent
+            rounds = self._rounds(records, {**events, **broken}, now, hold_reason, seen, away)
             applied = _applied(rounds)
         applied.messages = self._messages(applied, payloads, now)
         for place, pairs in enumerate(rounds, start=1):
@@ -132,6 +143,7 @@ class Decider:
         now: datetime,
         hold_reason: HoldReason,
         payloads: Mapping[int, str],
+        away: Collection[int],
     ) -> list[list[tuple[OrderRecord, Decision]]]:
         present = dict(records)
         seen = {no: JsonText(text=text) for no, text in payloads.items()}
@@ -140,7 +152,8 @@ class Decider:
             pairs = []
             for no, record in present.items():
                 if place < len(events[no]):
-                    moment = Moment(now, uuid4(), random.random(), hold_reason, seen.get(no))
+                    withheld = AWAY if no in away else None
+                    moment = Moment(now, uuid4(), random.random(), hold_reason, seen.get(no), withheld)
                     pairs.append((record, self._decide(record, events[no][place], moment)))
             present.update((decision.record.no, decision.record) for _, decision in pairs)
             rounds.append(pairs)

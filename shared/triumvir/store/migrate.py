@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import Final, Literal
 
 import asyncpg
 
@@ -14,12 +14,15 @@ from triumvir.errors import StoreError
 from triumvir.store.statements import Connection
 
 _NAME: Final = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+Series = Literal["migrations", "document_migrations"]
+"""The folder of one schema's files: the state repository's, or that of a database for documents only."""
+
 _LOCK: Final = 0x7472_6975_6D76_6972  # "triumvir": two migrations at once take turns
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file of migrations/."""
+    """One file of migrations/ or document_migrations/."""
 
     number: int
     name: str
@@ -30,10 +33,10 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-def available() -> list[Migration]:
+def available(series: Series = "migrations") -> list[Migration]:
     """The migrations of this release, in order."""
     found = []
-    for file in files("triumvir.store").joinpath("migrations").iterdir():
+    for file in files("triumvir.store").joinpath(series).iterdir():
         match = _NAME.match(file.name)
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
@@ -66,7 +69,9 @@ class SchemaState:
         return None
 
 
-async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration]:
+async def migrate(
+    database_url: str, schema: str = "triumvir", series: Series = "migrations"
+) -> list[Migration]:
     """Brings ``schema`` to this release and returns what was applied; nothing if it was there already.
 
     Raises StoreError if the database cannot be reached, is ahead, or holds a migration that was changed since.
@@ -82,7 +87,7 @@ async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration
                 "number integer primary key, name text not null, digest text not null,"
                 " at timestamptz not null default clock_timestamp())"
             )
-            state = _compared(await _applied(connection), schema)
+            state = _compared(await _applied(connection), schema, series)
             if state.ahead or state.changed:
                 raise StoreError(state.problem)
             for migration in state.pending:
@@ -98,17 +103,17 @@ async def migrate(database_url: str, schema: str = "triumvir") -> list[Migration
         await connection.close(timeout=5)
 
 
-async def check_schema(connection: Connection, schema: str) -> None:
+async def check_schema(connection: Connection, schema: str, series: Series = "migrations") -> None:
     """Raises StoreError, naming the command to run, unless the schema is the one of this release."""
-    state = await read_schema(connection, schema)
+    state = await read_schema(connection, schema, series)
     if state.problem is not None:
         raise StoreError(state.problem)
 
 
-async def read_schema(connection: Connection, schema: str) -> SchemaState:
+async def read_schema(connection: Connection, schema: str, series: Series = "migrations") -> SchemaState:
     """How the schema compares with this release; one that does not exist lacks every migration."""
     exists = await connection.fetchval("select to_regclass($1) is not null", f"{schema}.schema_migrations")
-    return _compared(await _applied(connection) if exists else {}, schema)
+    return _compared(await _applied(connection) if exists else {}, schema, series)
 
 
 async def _applied(connection: Connection) -> dict[int, str]:
@@ -116,8 +121,8 @@ async def _applied(connection: Connection) -> dict[int, str]:
     return {row["number"]: row["digest"] for row in rows}
 
 
-def _compared(applied: dict[int, str], schema: str) -> SchemaState:
-    known = {migration.number: migration for migration in available()}
+def _compared(applied: dict[int, str], schema: str, series: Series) -> SchemaState:
+    known = {migration.number: migration for migration in available(series)}
     return SchemaState(
         schema,
         pending=tuple(migration for number, migration in known.items() if number not in applied),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -32,9 +33,9 @@ _PINNED_PLANS: Final = {
 class Session:
     """One connection for one stage. Not for concurrent use: a second ``transaction`` waits for the first."""
 
-    def __init__(self, settings: Settings, name: str) -> None:
-        self._settings = settings
-        self._name = name
+    def __init__(self, settings: Settings, name: str | Callable[[], Awaitable[asyncpg.Connection]]) -> None:
+        """``name``: of the connection, as Postgres shows it; or how to open another than the usual one."""
+        self._connect = partial(connect, settings, name) if isinstance(name, str) else name
         self._connection: asyncpg.Connection | None = None
         self._turn = asyncio.Lock()
 
@@ -82,16 +83,18 @@ class Session:
 
     async def _open(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await connect(self._settings, self._name)
+            self._connection = await self._connect()
         return self._connection
 
 
-async def connect(settings: Settings, name: str) -> asyncpg.Connection:
-    """A connection with the schema, time-outs and pinned plans of a service. Raises StoreError."""
+async def connect(settings: Settings, name: str, url: str | None = None) -> asyncpg.Connection:
+    """A connection with the schema, time-outs and pinned plans of a service; to the state repository, if no ``url`` is
+    given. Raises StoreError.
+    """
     timeout = settings.statement_timeout.total_seconds()
     try:
         return await asyncpg.connect(
-            settings.database_url,
+            url or settings.database_url,
             timeout=CONNECT_SECONDS,
             command_timeout=timeout + 5,
             server_settings={
@@ -109,13 +112,13 @@ async def connect(settings: Settings, name: str) -> asyncpg.Connection:
 
 
 class Store:
-    """The sessions of one process."""
+    """The sessions of one process. ``probe`` is for looks that are nobody's hot path."""
 
     def __init__(self, settings: Settings, service: str) -> None:
         self._settings = settings
         self._service = service
         self._sessions: list[Session] = []
-        self._probe = self.session("probe")
+        self.probe = self.session("probe")
 
     def session(self, stage: str) -> Session:
         """A session for one stage of the service; closed with the store."""
@@ -124,7 +127,7 @@ class Store:
         return session
 
     async def __aenter__(self) -> Store:
-        async with self._probe.connection() as connection:
+        async with self.probe.connection() as connection:
             if connection.get_server_version().major < OLDEST_SERVER:
                 raise StoreError(f"Postgres {OLDEST_SERVER} or newer is needed")
             await check_schema(connection, self._settings.database_schema)
@@ -136,7 +139,7 @@ class Store:
     async def ready(self) -> str | None:
         """What is wrong with the database, or None; for /readyz."""
         try:
-            async with asyncio.timeout(CONNECT_SECONDS), self._probe.connection() as connection:
+            async with asyncio.timeout(CONNECT_SECONDS), self.probe.connection() as connection:
                 await connection.fetchval("select 1")
         except (StoreError, *DATABASE_ERRORS) as error:
             return f"database: {str(error) or type(error).__name__}"

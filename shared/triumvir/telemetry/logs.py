@@ -73,8 +73,14 @@ def redact(text: str) -> str:
 
 
 def _known_secrets(settings: Settings) -> set[str]:
-    urls = (settings.broker_url, settings.management_url, settings.database_url, settings.otlp_endpoint or "")
-    return {word for url in urls for word in passwords_in(url)}
+    urls = (
+        settings.broker_url,
+        settings.management_url,
+        settings.database_url,
+        settings.orders_dsn,
+        settings.otlp_endpoint,
+    )
+    return {word for url in urls for word in passwords_in(url or "")}
 
 
 def _processors(identity: dict[str, str]) -> list[Processor]:

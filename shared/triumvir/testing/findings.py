@@ -16,7 +16,7 @@ PROMISES: Final[dict[Rule, str]] = {
     "A4": "nothing was written under a superseded token",
     "A5": "no more calls than the budget allows, and none that was not written down first",
     "A6": "statuses are numbered without gaps, the client got all of them, the last one is the state",
-    "A7": "no confirmed submission is missing",
+    "A7": "no confirmed submission is missing; each document has its order, each order its document",
     "A8": "nothing is left over: outbox, queues, commands, sessions, admission",
     "A9": "nothing was set aside that was not meant to be",
 }

@@ -30,8 +30,13 @@ def submissions(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
     """A7: what the broker confirmed became an order. (A refused one is no accepted one.)"""
     for key in sorted(set(evidence.accepted) - set(snapshot.orders)):
         yield Finding("A7", key, "its submission was confirmed, and there is no such order")
-    for key in snapshot.lone_documents:
+    for key in sorted(set(snapshot.documents) - set(snapshot.orders)):
         yield Finding("A7", key, "its document has no state record")
+    for key, facts in snapshot.orders.items():
+        if key not in snapshot.documents:
+            yield Finding("A7", key, "its document is missing")
+        elif snapshot.documents[key] != facts.record["digest"]:
+            yield Finding("A7", key, "its document is that of another submission")
 
 
 def leftovers(snapshot: Snapshot) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triumvir.contracts.names import Direction, order_key
@@ -38,23 +38,26 @@ class OrderFacts:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it. ``orders`` by ``client/order_id``."""
+    """All of it. ``orders``, and the digests of ``documents``, by ``client/order_id``."""
 
     orders: dict[str, OrderFacts]
     leftovers: Row
     idle_sessions: Sequence[Row]
     dead_letters: Sequence[Row]
-    lone_documents: Sequence[str]
+    documents: Mapping[str, bytes]
 
 
 async def look(settings: Settings) -> Snapshot:
-    """Reads the store in one read-only transaction. Raises StoreError if it cannot be reached."""
+    """Reads the store in one read-only transaction, and the orders database in another, if there is one. Raises
+    StoreError if one cannot be reached.
+    """
+    documents, idle_there = await _documents(settings)
     connection = await connect(settings, "audit")
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             rows = {
                 name: await statement(f"audit_{name}").rows(connection)
-                for name in ("orders", "steps", "transitions", "inbox", "documents", "dead_letters")
+                for name in ("orders", "steps", "transitions", "inbox", "dead_letters")
             }
             definitions = await statement("all_definitions").rows(connection)
             (leftovers,) = await statement("audit_leftovers").rows(connection)
@@ -64,10 +67,21 @@ async def look(settings: Settings) -> Snapshot:
     return Snapshot(
         _orders(rows, definitions),
         leftovers,
-        idle,
+        [*idle, *idle_there],
         rows["dead_letters"],
-        [order_key(row["client"], row["order_id"]) for row in rows["documents"]],
+        documents,
     )
+
+
+async def _documents(settings: Settings) -> tuple[dict[str, bytes], list[Row]]:
+    """Digests by order, and what idles in a database that only they are in."""
+    connection = await connect(settings, "audit", settings.orders_dsn)
+    try:
+        rows = await statement("audit_documents").rows(connection)
+        idle = await statement("audit_idle_sessions").rows(connection) if settings.orders_dsn else []
+    finally:
+        await connection.close()
+    return {order_key(row["client"], row["order_id"]): row["digest"] for row in rows}, idle
 
 
 def _orders(rows: dict[str, list[Row]], definitions: Sequence[Row]) -> dict[str, OrderFacts]:

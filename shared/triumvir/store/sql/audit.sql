@@ -2,7 +2,7 @@
 
 -- name: audit_orders
 -- Every state record.
-select no, client, order_id, workflow, version, state, locked_by is not null as locked, held_by, fence, attempt,
+select no, client, order_id, digest, workflow, version, state, locked_by is not null as locked, held_by, fence, attempt,
        sequence, history
 from orders order by no;
 
@@ -20,9 +20,8 @@ select no, step_no, direction, fence, generation, state, calls, refuse_upto from
 order by no, step_no, direction;
 
 -- name: audit_documents
--- Documents without a state record.
-select d.client, d.order_id from order_documents d
-left join orders o on o.client = d.client and o.order_id = d.order_id where o.no is null;
+-- Every document by key, in whichever database they are.
+select client, order_id, digest from order_documents;
 
 -- name: audit_dead_letters
 -- What was set aside.
