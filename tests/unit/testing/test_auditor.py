@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self) -> None:
         self.record: dict[str, Any] = {
-            "no": 1, "client": "shop", "order_id": "1", "workflow": "trade", "version": 1,
+            "no": 1, "client": "shop", "order_id": "1", "digest": b"d", "workflow": "trade", "version": 1,
             "state": "compensated", "locked": False, "held_by": None, "fence": 9, "attempt": 2,
             "sequence": 3, "history": 5,
         }  # fmt: skip
@@ -55,6 +55,7 @@ class Case:
             for number in (1, 2) for direction in ("do", "undo")
         }  # fmt: skip
         self.leftovers = {"outbox": 0, "commands": 0, "marks": 0, "admitted": 0, "open": 0}
+        self.documents = {KEY: b"d"}
         self.dead: list[dict[str, Any]] = []
         self.effects = [
             self.effect("reserve", "do"), self.effect("charge", "do"),
@@ -83,7 +84,7 @@ class Case:
 
     def found(self) -> list[str]:
         facts: Any = OrderFacts(self.record, WORKFLOW, self.steps, self.history, self.inbox)  # type: ignore[arg-type]
-        snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, [])  # type: ignore[arg-type]
+        snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, self.documents)  # type: ignore[arg-type]
         statuses: Any = [
             Status(order_id="1", status=name, sequence=n, at=AT) for n, name in self.told.items()
         ]
@@ -143,6 +144,12 @@ def spoil(case: Case, what: str) -> None:
             case.told[3] = "completed"
         case "lost order":
             case.accepted.add("shop/2")
+        case "lone document":
+            case.documents["shop/2"] = b"d"
+        case "lost document":
+            del case.documents[KEY]
+        case "other document":
+            case.documents[KEY] = b"e"
         case "outbox":
             case.leftovers["outbox"] = 1
         case "admission":
@@ -175,6 +182,9 @@ def spoil(case: Case, what: str) -> None:
         ("lost status", "A6", "its client never got status 2, compensating"),
         ("other status", "A6", "its client got status 3 as completed"),
         ("lost order", "A7", "its submission was confirmed, and there is no such order"),
+        ("lone document", "A7", "its document has no state record"),
+        ("lost document", "A7", "its document is missing"),
+        ("other document", "A7", "its document is that of another submission"),
         ("outbox", "A8", "1 outbox rows are left"),
         ("admission", "A8", "admission counts 3 open orders, there are 0"),
         ("dead letter", "A9", "m was set aside: orders: invalid: x"),
