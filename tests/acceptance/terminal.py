@@ -100,7 +100,7 @@ class Terminal:
         eventually_blocking(
             lambda: fits(shown, self._unread()), within=within, what=f"{shown!r} of {command!r}"
         )
-        self._read = len(self._screen.read_text())
+        self._read = len(self._seen())
 
     def type(self, text: str) -> None:
         """Type lines, and press return."""
@@ -133,7 +133,11 @@ class Terminal:
         return True
 
     def _unread(self) -> str:
-        return self._screen.read_text()[self._read :]
+        return self._seen()[self._read :]
+
+    def _seen(self) -> str:
+        """All that was written so far, but for a character of which only a part is."""
+        return self._screen.read_bytes().decode(errors="ignore")
 
 
 @contextmanager
