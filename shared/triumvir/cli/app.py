@@ -13,7 +13,7 @@ import typer
 
 from triumvir.cli import clients, dead, dev, doctor, migrate, orders, run, schema, submit, watch, workflows
 from triumvir.cli.equipment import is_debugging
-from triumvir.errors import TriumvirError
+from triumvir.errors import DefinitionFileError, TriumvirError
 from triumvir.telemetry.redaction import Redactor
 
 EXIT_OK: Final = 0
@@ -66,7 +66,7 @@ def triumvir(
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command; its exit code. Errors are said in one line on standard error."""
+    """Run one command; its exit code. Each error is a line on standard error."""
     try:
         code = app(list(arguments), prog_name="triumvir", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_OK
@@ -77,6 +77,8 @@ def execute(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except DefinitionFileError as error:
+        return _fail(*error.faults, prefix="")
     except TriumvirError as error:
         return _fail(str(error))
     except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
@@ -101,14 +103,15 @@ def _complain_of_usage(error: typer.TyperException) -> int:
     return error.exit_code
 
 
-def _fail(text: str) -> int:
-    """To be called while the error is handled."""
-    _complain(text)
+def _fail(*texts: str, prefix: str = "triumvir: ") -> int:
+    """To be called while the error is handled. Without a prefix a line begins with its file, as editors want it."""
+    for text in texts:
+        _complain(text, prefix)
     if is_debugging():
         traceback.print_exc()
     return EXIT_FAILED
 
 
-def _complain(text: str) -> None:
+def _complain(text: str, prefix: str = "triumvir: ") -> None:
     line = " ".join(Redactor().text(text).split())
-    typer.echo(f"triumvir: {line}", err=True)
+    typer.echo(f"{prefix}{line}", err=True)

@@ -36,7 +36,10 @@ def dev(
     workflow: Annotated[
         list[str] | None,
         typer.Option(
-            "--workflow", "-w", metavar="TARGET", help="FILE.py or module:name to apply; may be repeated."
+            "--workflow",
+            "-w",
+            metavar="TARGET",
+            help="FILE.yaml, FILE.py or module:name to apply; may be repeated.",
         ),
     ] = None,
     client: Annotated[str, typer.Option(help="The client to add.")] = "dev",

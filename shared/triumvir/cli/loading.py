@@ -1,4 +1,4 @@
-"""Workflows named on a command line: ``FILE.py`` or ``module:name``."""
+"""Workflows named on a command line: ``FILE.yaml``, ``FILE.json``, ``FILE.py`` or ``module:name``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,29 @@ from triumvir.errors import ConfigurationError, TriumvirError
 from triumvir.workflow import Workflow
 
 _LOADED_AS: Final = "triumvir_applied_workflows"
+_WRITTEN: Final = (".yaml", ".yml", ".json")
+
+
+def is_target(text: str) -> bool:
+    """Whether it names a file or a module, rather than a workflow that is registered."""
+    return ":" in text or text.lower().endswith((".py", *_WRITTEN))
 
 
 def load_workflows(target: str) -> list[Workflow]:
     """The workflows of a target: the one (or the list) of that name, or every one that a file holds.
 
-    Raises ConfigurationError naming the target and what is wrong with it.
+    Raises ConfigurationError naming the target and what is wrong with it; for YAML and JSON a DefinitionFileError with
+    every fault and its line.
     """
     if target.endswith(".py"):
         return _all_of_file(target)
+    if target.lower().endswith(_WRITTEN):
+        return _written(target)
     module_name, colon, name = target.partition(":")
     if not colon or not module_name or not name:
-        raise ConfigurationError(f"{target!r} is no workflow; write FILE.py or module:name")
+        raise ConfigurationError(
+            f"{target!r} is no workflow; write FILE.yaml, FILE.json, FILE.py or module:name"
+        )
     import_from_here()
     module = _imported(target, module_name)
     if not hasattr(module, name):
@@ -49,6 +60,20 @@ def _all_of_file(path: str) -> list[Workflow]:
     if not found:
         raise ConfigurationError(f"{path}: holds no Workflow; write: name = Workflow(...)")
     return list(found.values())
+
+
+def _written(path: str) -> list[Workflow]:
+    from triumvir.workflow.files import workflows_in  # the parser is imported only for those who need it
+
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    return workflows_in(text, path, is_json=path.lower().endswith(".json"))
 
 
 def _executed(path: str, file: Path) -> ModuleType:

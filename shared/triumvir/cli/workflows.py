@@ -3,27 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
 
+from triumvir.cli import workflow_view
 from triumvir.cli.equipment import settings
-from triumvir.cli.loading import load_workflows
-from triumvir.cli.output import moment, run, say, show_rows, write_json
+from triumvir.cli.loading import is_target, load_workflows
+from triumvir.cli.output import moment, run, say, show_rows, stdout, write_json
+from triumvir.errors import ConfigurationError, DefinitionFileError
 from triumvir.settings import Settings
 from triumvir.store.operators import apply_workflow, connect
 from triumvir.store.reads import Reads, WorkflowRow
 from triumvir.workflow import Workflow
 
 app = typer.Typer(
-    help="Workflow definitions in the store: apply, list.", no_args_is_help=True, rich_markup_mode=None
+    help="Workflow definitions: check, apply, list, show.", no_args_is_help=True, rich_markup_mode=None
 )
+
+_TARGETS: Final = "FILE.yaml, FILE.json, FILE.py or module:name."
+
+
+class Format(StrEnum):
+    """How a workflow is drawn."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    JSON = "json"
+
+
+@app.command("check")
+def check_workflows(
+    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help=_TARGETS)],
+) -> None:
+    """Check definitions without registering them; no server is needed.
+
+    Every fault of a YAML or JSON file is a line on standard error: FILE:LINE:COLUMN: FIELD: what is wrong; the fix.
+
+    \b
+    Examples:
+      triumvir workflows check workflows.yaml
+      triumvir workflows check shop.workflow:order_fulfilment
+    """
+    faults: list[str] = []
+    for target in targets:
+        try:
+            for workflow in load_workflows(target):
+                say(f"{workflow.name} v{workflow.version}: {len(workflow.steps)} steps, nothing is wrong")
+        except DefinitionFileError as error:
+            faults += error.faults
+        except ConfigurationError as error:
+            faults.append(str(error))
+    if faults:
+        raise DefinitionFileError(faults)
 
 
 @app.command("apply")
 def apply_workflows(
-    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help="FILE.py or module:name.")],
+    targets: Annotated[list[str], typer.Argument(metavar="TARGET", help=_TARGETS)],
 ) -> None:
     """Register workflow versions, so that they can be ordered.
 
@@ -32,8 +72,8 @@ def apply_workflows(
 
     \b
     Examples:
+      triumvir workflows apply workflows.yaml
       triumvir workflows apply shop.workflow:order_fulfilment
-      triumvir workflows apply workflows.py
     """
     found = [workflow for target in targets for workflow in load_workflows(target)]
     for line in run(apply(settings(), found)):
@@ -71,8 +111,63 @@ def list_workflows(
     show_rows(
         ("workflow", "version", "on error", "steps", "applied"),
         (_row(row) for row in found),
-        nothing="no workflows; register one with: triumvir workflows apply FILE.py",
+        nothing="no workflows; register one with: triumvir workflows apply FILE.yaml",
     )
+
+
+@app.command("show")
+def show_workflow(
+    what: Annotated[
+        str, typer.Argument(metavar="WORKFLOW", help="A registered name, or what apply takes: FILE.yaml, ….")
+    ],
+    version: Annotated[int | None, typer.Option(min=1, help="Default: the latest.")] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="Text, a Mermaid flowchart, or JSON.")
+    ] = Format.TEXT,
+) -> None:
+    """Draw a workflow: steps, conditions, selections, undos, time limits.
+
+    JSON is a definition that can be applied again.
+
+    \b
+    Examples:
+      triumvir workflows show order-fulfilment --version 1
+      triumvir workflows show workflows.yaml --format mermaid
+    """
+    found = load_workflows(what) if is_target(what) else run(_registered(what))
+    chosen = [each for each in found if version in (None, each.version)]
+    if not chosen:
+        known = ", ".join(str(each.version) for each in found)
+        raise ConfigurationError(f"{what} has no version {version}; there is {known}")
+    if not is_target(what):
+        chosen = chosen[-1:]
+    if form is Format.JSON:
+        definitions = [orjson.loads(each.to_json()) for each in chosen]
+        write_json(definitions[0] if len(definitions) == 1 else definitions)
+        return
+    for number, workflow in enumerate(chosen):
+        if number:
+            say("")
+        if form is Format.MERMAID:
+            say("\n".join(workflow_view.mermaid(workflow)))
+        else:
+            for line in workflow_view.text(workflow):
+                stdout().print(line, soft_wrap=True)
+
+
+async def _registered(name: str) -> list[Workflow]:
+    """The versions of a registered workflow, oldest first."""
+    async with connect(settings()) as connection:
+        rows = await Reads(connection).workflows()
+    found = [Workflow.from_json(row.definition) for row in rows if row.name == name]
+    if not found:
+        names = sorted({row.name for row in rows})
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names) or 'none'}"
+        raise ConfigurationError(
+            f"no workflow {name!r} is registered; {hint} (a file: workflows show FILE.yaml)"
+        )
+    return found
 
 
 def _members(row: WorkflowRow) -> dict[str, Any]:

@@ -12,14 +12,13 @@ from typing import Any, Final, Literal
 
 from triumvir.contracts.names import NAME_PATTERN, is_name
 from triumvir.errors import DefinitionError
+from triumvir.workflow.durations import LONGEST, MILLISECOND
 from triumvir.workflow.expressions import Expression, compiled
 
 OnError = Literal["halt", "compensate"]
-_MAX_STEPS: Final = 1000
-_LONGEST: Final = timedelta(days=365)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-_MAX_ARGUMENTS: Final = 100
-_LONGEST_ARGUMENT_NAME: Final = 100
+MAX_STEPS: Final = 1000
+MAX_ARGUMENTS: Final = 100
+LONGEST_ARGUMENT_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,8 @@ class Workflow:
         if self.on_error not in ("halt", "compensate"):
             problem = f"on_error is {self.on_error!r}; give 'halt' or 'compensate'"
             raise DefinitionError(problem, where=where, path=("on_error",))
-        if not 1 <= len(self.steps) <= _MAX_STEPS:
-            problem = f"{len(self.steps)} steps; give 1 to {_MAX_STEPS}"
+        if not 1 <= len(self.steps) <= MAX_STEPS:
+            problem = f"{len(self.steps)} steps; give 1 to {MAX_STEPS}"
             raise DefinitionError(problem, where=where, path=("steps",))
         self._check_steps(where)
 
@@ -178,7 +177,7 @@ def _step_members(step: Step) -> dict[str, Any]:
     if step.undo is not None:
         members["undo"] = step.undo
     if step.complete_within is not None:
-        members["complete_within_ms"] = step.complete_within // _MILLISECOND
+        members["complete_within_ms"] = step.complete_within // MILLISECOND
     if step.when is not None:
         members["when"] = step.when
     if step.select is not None:
@@ -193,7 +192,7 @@ def _step_of(value: object, step_no: int) -> Step:
     within = members.pop("complete_within_ms", None)
     if within is None:
         return Step(**members)
-    longest = _LONGEST // _MILLISECOND
+    longest = LONGEST // MILLISECOND
     if isinstance(within, bool) or not isinstance(within, int) or not 1 <= within <= longest:
         raise DefinitionError(f"{where}: complete_within_ms is {within!r:.80}; give 1 to {longest}")
     return Step(**members, complete_within=timedelta(milliseconds=within))
@@ -215,7 +214,7 @@ def _members_of(
 
 
 def _is_duration(value: object) -> bool:
-    return isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST and not value % _MILLISECOND
+    return isinstance(value, timedelta) and timedelta(0) < value <= LONGEST and not value % MILLISECOND
 
 
 def _require_name(
@@ -226,17 +225,13 @@ def _require_name(
 
 
 def _check_arguments(select: Mapping[str, str], where: str) -> None:
-    if not 1 <= len(select) <= _MAX_ARGUMENTS:
-        problem = f"select has {len(select)} members; give 1 to {_MAX_ARGUMENTS}, or leave it out"
+    if not 1 <= len(select) <= MAX_ARGUMENTS:
+        problem = f"select has {len(select)} members; give 1 to {MAX_ARGUMENTS}, or leave it out"
         raise DefinitionError(problem, where=where, path=("select",))
     for name in select:
-        if (
-            not isinstance(name, str)
-            or not name.isprintable()
-            or not 1 <= len(name) <= _LONGEST_ARGUMENT_NAME
-        ):
+        if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= LONGEST_ARGUMENT_NAME:
             problem = (
-                f"select: {name!r:.80} is no name; give 1 to {_LONGEST_ARGUMENT_NAME} printable characters"
+                f"select: {name!r:.80} is no name; give 1 to {LONGEST_ARGUMENT_NAME} printable characters"
             )
             raise DefinitionError(problem, where=where, path=("select",))
 
@@ -260,8 +255,8 @@ def _check_references(step: Step, earlier: list[str], where: str, path: tuple[st
             if name not in earlier:
                 known = f"the earlier ones are {', '.join(earlier)}" if earlier else "there is none"
                 raise DefinitionError(
-                    f"step {step.name!r}: {'.'.join(within)} looks at steps.{name}, which is no earlier step; {known}",
-                    where=where,
+                    f"{'.'.join(within)} looks at steps.{name}, which is no earlier step; {known}",
+                    where=f"{where}: step {step.name!r}",
                     path=(*path, *within),
                     offset=max(0, expression.text.find(name)),
                 )

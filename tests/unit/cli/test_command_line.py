@@ -14,7 +14,7 @@ COMMANDS = (
     "orders", "orders list", "orders show", "orders cancel",
     "dead", "dead list", "dead show",
     "clients", "clients add", "clients list",
-    "workflows", "workflows apply", "workflows list",
+    "workflows", "workflows check", "workflows apply", "workflows show", "workflows list",
 )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ COMMANDS = (
         (["migrate"], 1, "Postgres"),
         (["watch"], 1, "RabbitMQ at 127.0.0.1:1 cannot be reached"),
         (["workflows", "apply", "no-such.py"], 1, "no-such.py: there is no such file"),
-        (["workflows", "apply", "nonsense"], 1, "write FILE.py or module:name"),
+        (["workflows", "apply", "nonsense"], 1, "write FILE.yaml, FILE.json, FILE.py or module:name"),
         (["clients", "add", "Shop A"], 1, "use 1 to 40 of a-z"),
     ],
 )

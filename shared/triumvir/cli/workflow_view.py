@@ -1,0 +1,103 @@
+"""A workflow, drawn: as text for a terminal, as a Mermaid flowchart for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.markup import escape as escaped
+
+from triumvir.workflow import Step, Workflow
+from triumvir.workflow.durations import spelled
+
+_UNTOUCHED: Final = frozenset(" _-./:,=")
+_WIDTH: Final = 11
+
+
+def text(workflow: Workflow) -> Iterator[str]:
+    """Lines of rich text: the steps from top to bottom, each with all that is said of it."""
+    yield f"[bold]{workflow.name}[/bold] v{workflow.version}, on error: {workflow.on_error}"
+    yield ""
+    for number, step in enumerate(workflow.steps, start=1):
+        yield f"{number:3}  [bold]{step.name}[/bold]"
+        for label, value in _facts(step):
+            yield f"  │    [dim]{label:{_WIDTH}}[/dim]{escaped(value)}"
+        yield "  │"
+    yield "  ▼"
+    yield "     processed, with the result of the last step that ran"
+    undone = [step.name for step in reversed(workflow.steps) if step.undo is not None]
+    if undone:
+        yield f"     undone in this order: {', '.join(undone)}"
+
+
+def _facts(step: Step) -> Iterator[tuple[str, str]]:
+    if step.when is not None:
+        yield "when", f"{_in_line(step.when)}  (else skipped)"
+    yield "runs", f"{step.agent}/{step.operation}"
+    for name, expression in _selections(step):
+        yield "select", f"{name} = {expression}" if name else expression
+    if step.undo is not None:
+        yield "undo", f"{step.agent}/{step.undo}"
+    yield "within", _within(step)
+
+
+def _within(step: Step) -> str:
+    return "TRIUMVIR_STEP_TIMEOUT" if step.complete_within is None else spelled(step.complete_within)
+
+
+def _selections(step: Step) -> Iterator[tuple[str, str]]:
+    if isinstance(step.select, str):
+        yield "", _in_line(step.select)
+    elif step.select is not None:
+        for name, expression in step.select.items():
+            yield name, _in_line(expression)
+
+
+def _in_line(expression: str) -> str:
+    return " ".join(expression.split())
+
+
+def mermaid(workflow: Workflow) -> Iterator[str]:
+    """Lines of a Mermaid flowchart. A diamond is a condition; dotted arrows lead to undos, which run upwards."""
+    entries = [_entry(number, step) for number, step in enumerate(workflow.steps, start=1)]
+    yield "flowchart TD"
+    yield f"    start([{_label(f'{workflow.name} v{workflow.version}')}]) --> {entries[0]}"
+    for number, (step, following) in enumerate(
+        zip(workflow.steps, [*entries[1:], "done"], strict=True), start=1
+    ):
+        yield from _drawn(number, step, following)
+    yield f"    done([{_label('processed')}])"
+    yield from _undos(workflow)
+
+
+def _entry(number: int, step: Step) -> str:
+    return f"s{number}" if step.when is None else f"w{number}"
+
+
+def _drawn(number: int, step: Step, following: str) -> Iterator[str]:
+    if step.when is not None:
+        yield f"    w{number}{{{_label(_in_line(step.when))}}} -->|true| s{number}"
+        yield f"    w{number} -->|false, {step.name} is skipped| {following}"
+    selected = [f"{name} = {text}" if name else f"select {text}" for name, text in _selections(step)]
+    within = [] if step.complete_within is None else [f"within {_within(step)}"]
+    lines = [step.name, f"{step.agent}/{step.operation}", *selected, *within]
+    yield f"    s{number}[{_label(*lines)}] --> {following}"
+
+
+def _undos(workflow: Workflow) -> Iterator[str]:
+    numbers = [number for number, step in enumerate(workflow.steps, start=1) if step.undo is not None]
+    for number in numbers:
+        step = workflow.step(number)
+        yield f"    s{number} -.->|undo| u{number}[{_label(f'{step.agent}/{step.undo}')}]"
+    if numbers:
+        chain = [f"u{number}" for number in reversed(numbers)]
+        yield f"    {' --> '.join(chain)} --> undone([{_label('compensated')}])"
+
+
+def _label(*lines: str) -> str:
+    """A quoted label. Whatever could mean something to Mermaid or to HTML is written by its number."""
+    return '"' + "<br/>".join("".join(map(_character, line)) for line in lines) + '"'
+
+
+def _character(char: str) -> str:
+    return char if (char.isascii() and char.isalnum()) or char in _UNTOUCHED else f"#{ord(char)};"

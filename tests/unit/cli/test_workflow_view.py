@@ -1,0 +1,176 @@
+"""A workflow, drawn: every step, undo, time, condition and selection; and Mermaid that cannot be broken by a text."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from rich.text import Text
+
+from tests.unit.workflow.test_model import WORKFLOWS
+from triumvir.cli import workflow_view
+from triumvir.errors import DefinitionError
+from triumvir.workflow import Step, Workflow
+
+GIFT = Workflow(
+    "gift-order",
+    2,
+    [
+        Step("check", agent="orders", operation="check-order"),
+        Step("redeem", agent="cards", operation="redeem", undo="restore", when='payload.gift != `"<b>"`'),
+        Step(
+            "charge",
+            agent="cards",
+            operation="charge",
+            undo="refund",
+            complete_within=timedelta(seconds=90),
+            when="payload.total >\n  `0` && payload.a == 'x|y]\"'",
+            select={"amount": "payload.total", "gift": "steps.redeem.result"},
+        ),
+        Step("pack", agent="packing", operation="pack", select="payload.lines[*].sku"),
+    ],
+    "compensate",
+)
+
+_NODE = r'(?P<id>[a-z]+[0-9]*)(?P<shape>\(\["[^"]*"\]\)|\["[^"]*"\]|\{"[^"]*"\})?'
+
+
+class Chart:
+    """A flowchart as Mermaid reads it: nodes with their labels, and edges with theirs. ValueError if it is none."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.labels: dict[str, str] = {}
+        self.edges: list[tuple[str, str, str]] = []
+        if lines[0] != "flowchart TD":
+            raise ValueError(lines[0])
+        for line in lines[1:]:
+            self._read(line)
+        ends = {end for one, other, _ in self.edges for end in (one, other)}
+        if ends - set(self.labels):
+            raise ValueError(f"nodes without a label: {ends - set(self.labels)}")
+
+    def _read(self, line: str) -> None:
+        rest, before, label = line.removeprefix("    "), None, ""
+        while True:
+            node = re.match(_NODE, rest)
+            if node is None:
+                raise ValueError(line)
+            self._name(node["id"], node["shape"])
+            if before is not None:
+                self.edges.append((before, node["id"], label))
+            rest, before = rest[node.end() :], node["id"]
+            if not rest:
+                return
+            arrow = re.match(r" (-->|-\.->)(?:\|([^|\"]*)\|)? ", rest)
+            if arrow is None:
+                raise ValueError(line)
+            rest, label = rest[arrow.end() :], arrow[2] or ""
+
+    def _name(self, node: str, shape: str | None) -> None:
+        if shape is None:
+            return
+        if node in self.labels:
+            raise ValueError(f"{node} is labelled twice")
+        text = shape.strip("[](){}").strip('"').replace("<br/>", "\n")
+        if re.search(r"[<>&;`#]", re.sub(r"#\d+;", "", text)):
+            raise ValueError(f"{text} may mean something else")
+        self.labels[node] = re.sub(r"#(\d+);", lambda code: chr(int(code[1])), text)
+
+
+def chart(workflow: Workflow) -> Chart:
+    return Chart(list(workflow_view.mermaid(workflow)))
+
+
+def test_a_flowchart_has_every_step_condition_selection_time_and_undo() -> None:
+    drawn = chart(GIFT)
+    assert drawn.labels == {
+        "start": "gift-order v2",
+        "s1": "check\norders/check-order",
+        "w2": 'payload.gift != `"<b>"`',
+        "s2": "redeem\ncards/redeem",
+        "w3": "payload.total > `0` && payload.a == 'x|y]\"'",
+        "s3": "charge\ncards/charge\namount = payload.total\ngift = steps.redeem.result\nwithin 1m30s",
+        "s4": "pack\npacking/pack\nselect payload.lines[*].sku",
+        "done": "processed",
+        "u2": "cards/restore",
+        "u3": "cards/refund",
+        "undone": "compensated",
+    }
+    assert drawn.edges == [
+        ("start", "s1", ""),
+        ("s1", "w2", ""),
+        ("w2", "s2", "true"),
+        ("w2", "w3", "false, redeem is skipped"),
+        ("s2", "w3", ""),
+        ("w3", "s3", "true"),
+        ("w3", "s4", "false, charge is skipped"),
+        ("s3", "s4", ""),
+        ("s4", "done", ""),
+        ("s2", "u2", "undo"),
+        ("s3", "u3", "undo"),
+        ("u3", "u2", ""),
+        ("u2", "undone", ""),
+    ]
+
+
+@given(WORKFLOWS)
+def test_every_workflow_is_a_flowchart_in_which_every_step_leads_to_the_end(workflow: Workflow) -> None:
+    drawn = chart(workflow)
+    leads = {one: other for one, other, label in drawn.edges if label == "" and one[0] in "s"}
+    at, seen = "start", 0
+    while at != "done":
+        at, seen = leads[at], seen + 1
+    assert seen == len(workflow.steps) + 1
+
+
+@given(st.text(max_size=30))
+def test_no_text_of_an_expression_breaks_a_flowchart(text: str) -> None:
+    literal = text.replace("\\", "").replace("'", "")
+    try:
+        step = Step("a", agent="x", operation="y", when=f"payload.x == '{literal}'")
+    except DefinitionError:
+        return  # a control character
+    assert chart(Workflow("w", 1, [step])).labels["w1"] == " ".join(f"payload.x == '{literal}'".split())
+
+
+def test_a_drawing_that_is_no_flowchart_is_noticed() -> None:
+    for line in ('    s1["a"] --> s2', '    s1["a', '    s1["<b>"]', '    s1["a"] -> s1', "    s1[`a`]"):
+        with pytest.raises(ValueError, match=r"."):
+            Chart(["flowchart TD", line])
+
+
+def test_the_text_has_every_step_with_all_that_is_said_of_it() -> None:
+    lines = [Text.from_markup(line).plain.rstrip() for line in workflow_view.text(GIFT)]
+    assert lines == [
+        "gift-order v2, on error: compensate",
+        "",
+        "  1  check",
+        "  │    runs       orders/check-order",
+        "  │    within     TRIUMVIR_STEP_TIMEOUT",
+        "  │",
+        "  2  redeem",
+        '  │    when       payload.gift != `"<b>"`  (else skipped)',
+        "  │    runs       cards/redeem",
+        "  │    undo       cards/restore",
+        "  │    within     TRIUMVIR_STEP_TIMEOUT",
+        "  │",
+        "  3  charge",
+        "  │    when       payload.total > `0` && payload.a == 'x|y]\"'  (else skipped)",
+        "  │    runs       cards/charge",
+        "  │    select     amount = payload.total",
+        "  │    select     gift = steps.redeem.result",
+        "  │    undo       cards/refund",
+        "  │    within     1m30s",
+        "  │",
+        "  4  pack",
+        "  │    runs       packing/pack",
+        "  │    select     payload.lines[*].sku",
+        "  │    within     TRIUMVIR_STEP_TIMEOUT",
+        "  │",
+        "  ▼",
+        "     processed, with the result of the last step that ran",
+        "     undone in this order: charge, redeem",
+    ]
