@@ -32,7 +32,7 @@ async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     topology = sum((agent_topology(name, quorum=quorum) for name in agents), core_topology(quorum=quorum))
     store = await chassis.enter(Store(settings, chassis.name))
     broker = await chassis.enter(open_broker(chassis, topology))
-    inbox = Inbox(store.session("begins"), store.session("finishes"), store.session("calls"), instance)
+    inbox = Inbox(store.session, instance)
     relay = Relay(broker.publisher, store.session("outbox"))
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
     connections = Connections(settings)

@@ -11,7 +11,7 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import RefusalReason, StepFailed, StepReply, StepRequest, StepSucceeded
 from triumvir.contracts.names import order_key, reply_id, request_id
 from triumvir.telemetry import tracing
-from triumvir_agent.inbox import direction_of
+from triumvir_agent.requests import direction_of
 
 _WHY: dict[RefusalReason, str] = {
     "stale": "a newer attempt, or the undo, came first",

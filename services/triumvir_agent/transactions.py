@@ -13,7 +13,8 @@ from triumvir.settings import Settings
 from triumvir.store.business import BusinessConnection, open_connection
 from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.statements import statement
-from triumvir_agent.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox, key_of
+from triumvir_agent.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox
+from triumvir_agent.requests import key_of
 
 MOST_CONNECTIONS: Final = 8
 

@@ -23,7 +23,9 @@ from triumvir.settings import Settings
 from triumvir.telemetry import events, metrics, tracing
 from triumvir.telemetry.logs import get_logger
 from triumvir_agent import replies
-from triumvir_agent.inbox import Begun, Finish, Inbox, Known, Refused, Taken, UnderWay, direction_of, key_of
+from triumvir_agent.commits import Commits
+from triumvir_agent.inbox import Inbox
+from triumvir_agent.requests import Finish, Known, Refused, Taken, UnderWay, direction_of, key_of
 from triumvir_agent.transactions import Connections, RequestTransaction
 
 FIRST_PAUSE: Final = 0.2
@@ -38,8 +40,7 @@ class Desk:
     """What all requests of this process share."""
 
     inbox: Inbox
-    begins: Gatherer[StepRequest, Begun]
-    finishes: Gatherer[Finish, bool]
+    commits: Commits
     publishes: Gatherer[OutMessage, Published]
     connections: Connections
     undeliverable: Undeliverable
@@ -60,11 +61,9 @@ def open_desk(
     async def publish(messages: Sequence[OutMessage]) -> list[Published]:
         return await publisher.publish(messages)
 
-    turn = asyncio.Lock()  # they commit in turn, so that each commit covers what came during two
     return Desk(
         inbox,
-        Gatherer(inbox.begin, limit, "begins", turn=turn),
-        Gatherer(inbox.finish, limit, "finishes", turn=turn),
+        Commits(inbox, 2 * limit),
         Gatherer(publish, limit, "replies"),
         connections,
         undeliverable,
@@ -111,7 +110,7 @@ class Worker:
             log.warning(events.OPERATION_REFUSED, order=request.order_id, operation=request.operation)
             begun = await self._desk.inbox.refuse_unknown(request)
         else:
-            begun = await self._desk.begins.submit(request)
+            begun = await self._desk.commits.begin(request)
         match begun:
             case UnderWay():
                 return None
@@ -136,7 +135,7 @@ class Worker:
         calls = taken.calls + max(0, ctx.call - 1)
         _report(operation.full_name, request, outcome, calls)
         if not isinstance(outcome, Success) or not outcome.recorded:
-            landed = await self._desk.finishes.submit(Finish(key_of(request), request.fence, outcome))
+            landed = await self._desk.commits.finish(Finish(key_of(request), request.fence, outcome))
             if not landed and not isinstance(outcome, Success):
                 return None
         return replies.reply(request, outcome, calls, trace)

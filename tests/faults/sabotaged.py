@@ -22,7 +22,8 @@ from triumvir.lifecycle.draft import Draft
 from triumvir.runtime.intake import Intake
 from triumvir.runtime.relay import Relay
 from triumvir.store import statements
-from triumvir_agent.inbox import Begun, Inbox, Taken
+from triumvir_agent.inbox import Inbox
+from triumvir_agent.requests import Begun, Finish, Taken
 from triumvir_agent.transactions import RequestTransaction
 
 
@@ -78,6 +79,11 @@ def ignore_inbox() -> None:
     async def begin(self: Inbox, requests: Sequence[StepRequest]) -> list[Begun]:
         return [Taken(1, 1, False, 3.0) for _ in requests]
 
+    async def begin_and_finish(
+        self: Inbox, requests: Sequence[StepRequest], finishes: Sequence[Finish]
+    ) -> tuple[list[Begun], list[bool]]:
+        return await begin(self, requests), await self.finish(finishes)
+
     async def commit(self: RequestTransaction, result: str) -> bool | None:
         connection = self._connection
         if connection is None:
@@ -88,6 +94,7 @@ def ignore_inbox() -> None:
         return True
 
     replace_in(Inbox, "begin", begin)
+    replace_in(Inbox, "begin_and_finish", begin_and_finish)
     replace_in(RequestTransaction, "commit", commit)
 
 

@@ -22,6 +22,7 @@ PATHS: Final = (
     "triumvir scheduler commands",
     "triumvir supervisor overdue",
     "triumvir operation",
+    "triumvir agent inbox",
     *sorted(SINGLE),
 )
 TIMES: Final = 3

@@ -12,7 +12,8 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StepCompensate, StepExecute, StepRequest
 from triumvir.settings import Settings
 from triumvir.store.session import Session
-from triumvir_agent.inbox import Begun, Finish, Inbox, key_of
+from triumvir_agent.inbox import Inbox
+from triumvir_agent.requests import Begun, Finish, key_of
 
 FAILED = Failure("transient", "none", "not now")
 DONE = Success('"done"')
@@ -58,7 +59,7 @@ class AgentProcess:
 
     owner: UUID
     inbox: Inbox
-    sessions: tuple[Session, ...]
+    sessions: list[Session]
 
     async def begin(self, *requests: StepRequest) -> list[Begun]:
         return await self.inbox.begin(requests)
@@ -80,8 +81,10 @@ class AgentProcess:
 
 def agent_process(settings: Settings, owner: UUID) -> AgentProcess:
     """An agent process that holds the lease of ``owner``."""
-    begins, finishes, counts = (
-        Session(settings, f"agent {stage}") for stage in ("begins", "finishes", "calls")
-    )
-    inbox = Inbox(begins, finishes, counts, owner)
-    return AgentProcess(owner, inbox, (begins, finishes, counts))
+    sessions: list[Session] = []
+
+    def session(name: str) -> Session:
+        sessions.append(Session(settings, f"agent {name}"))
+        return sessions[-1]
+
+    return AgentProcess(owner, Inbox(session, owner), sessions)

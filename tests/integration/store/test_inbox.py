@@ -14,7 +14,7 @@ from tests.integration.store.rows import live_instance
 from triumvir.agent.calling import Success
 from triumvir.settings import Settings
 from triumvir.store.statements import statement
-from triumvir_agent.inbox import Finish, Known, Refused, Taken, UnderWay, key_of
+from triumvir_agent.requests import Finish, Known, Refused, Taken, UnderWay, key_of
 
 FOREVER = 2**63 - 1
 
