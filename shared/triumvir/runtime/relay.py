@@ -15,7 +15,7 @@ from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
-IDLE_SECONDS: Final = 0.1
+IDLE_SECONDS: Final = 0.25
 """With no commit to ride in, confirmed rows are deleted after this."""
 MOST_IN_FLIGHT: Final = 32
 """Batches whose confirms are awaited at once; the next one waits."""

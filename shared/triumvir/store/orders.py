@@ -20,6 +20,8 @@ _ORDER_FIELDS: Final = (
     "failure_count", "unbegun_count", "sequence", "history", "progress", "told_retrying", "told_held",
     "status_queue", "trace", "ended_at",
 )  # fmt: skip
+_ORDER_PART: Final = slice(1, 1 + len(_ORDER_FIELDS))
+_STEP_PART: Final = slice(_ORDER_PART.stop, None)
 _ORDER_COLUMNS: Final = {
     "nos": "no", "states": "state", "locked_by": "locked_by", "fences": "fence", "attempts": "attempt",
     "steps": "step", "sent_at": "sent_at", "complete_by": "complete_by", "wake_at": "wake_at",
@@ -47,17 +49,19 @@ async def lock(connection: Connection, nos: Iterable[int]) -> list[int]:
 
 async def read(connection: Connection, nos: Sequence[int]) -> tuple[datetime, dict[int, OrderRecord]]:
     """The locked orders with their steps, and the database's clock. ``nos`` must not be empty."""
-    orders = await statement("read_orders").rows(connection, nos=nos)
-    steps: dict[int, list[StepRecord]] = {}
-    for row in await statement("read_steps").rows(connection, nos=nos):
-        steps.setdefault(row["no"], []).append(StepRecord(*row[1:]))
-    if not orders:
+    rows = await statement("read_orders").rows(connection, nos=nos)
+    if not rows:
         raise StoreError(f"orders {list(nos)[:5]} are gone although they are locked")
-    return orders[0]["now"], {row["no"]: _record(row, steps.get(row["no"], ())) for row in orders}
+    by_order: dict[int, list[asyncpg.Record]] = {}
+    for row in rows:
+        by_order.setdefault(row["no"], []).append(row)
+    return rows[0]["now"], {no: _record(of_order) for no, of_order in by_order.items()}
 
 
-def _record(row: asyncpg.Record, steps: Iterable[StepRecord]) -> OrderRecord:
-    return OrderRecord(**dict(zip(_ORDER_FIELDS, row[1:], strict=True)), steps=tuple(steps))
+def _record(rows: Sequence[asyncpg.Record]) -> OrderRecord:
+    """From the rows of one order: its own columns, then those of a step, null in the one row without any."""
+    steps = tuple(StepRecord(*row[_STEP_PART]) for row in rows if row["step_no"] is not None)
+    return OrderRecord(**dict(zip(_ORDER_FIELDS, rows[0][_ORDER_PART], strict=True)), steps=steps)
 
 
 async def payloads(connection: Connection, records: Iterable[OrderRecord]) -> dict[int, str]:

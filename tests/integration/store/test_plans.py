@@ -105,8 +105,7 @@ async def test_a_batch_is_locked_read_and_written_by_key(pinned: asyncpg.Connect
     )
     nos = [row["no"] for row in rows]
     await _holds(pinned, "lock_orders", _scan("orders_pkey", pages=3000, nos=nos))
-    await _holds(pinned, "read_orders", _scan("orders_pkey", pages=2000, nos=nos))
-    await _holds(pinned, "read_steps", _scan("steps_pkey", pages=2000, nos=nos))
+    await _holds(pinned, "read_orders", _scan("orders_pkey", "steps_pkey", pages=4000, nos=nos))
     written = _scan("orders_pkey", "outbox_pkey", pages=40 * BATCH, **_decisions(rows))
     await _holds(pinned, "write_decisions", written)
 

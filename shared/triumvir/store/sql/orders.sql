@@ -4,18 +4,16 @@
 select no from orders where no = any(:nos::bigint[]) order by no for no key update;
 
 -- name: read_orders
--- The locked orders as they are now, and the one clock.
+-- The locked orders as they are now, once for each of their steps in order (or once without), and the one clock.
 select clock_timestamp() as now,
-       no, client, order_id, workflow, version, state, locked_by, fence, attempt, step, sent_at, complete_by,
-       wake_at, retries, not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history,
-       progress, told_retrying, told_held, status_queue, trace, ended_at
-from orders where no = any(:nos::bigint[]);
-
--- name: read_steps
--- Their steps, in order.
-select no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries, undo_generation,
-       undo_error
-from steps where no = any(:nos::bigint[]) order by no, step_no;
+       o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.fence, o.attempt, o.step, o.sent_at,
+       o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested, o.failure_count,
+       o.unbegun_count, o.sequence, o.history, o.progress, o.told_retrying, o.told_held, o.status_queue, o.trace,
+       o.ended_at,
+       s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
+       s.undo_generation, s.undo_error
+from orders o left join steps s on s.no = o.no
+where o.no = any(:nos::bigint[]) order by o.no, s.step_no;
 
 -- name: read_documents
 -- The payloads of these orders; nothing is locked.
