@@ -12,6 +12,7 @@ from typing import get_args
 
 import pytest
 import typer.main
+import yaml
 
 from tests.house.pages import Block, anchors, blocks, code_spans, links, pages
 from tests.house.source import ROOT
@@ -71,6 +72,18 @@ def test_a_message_on_a_page_is_one_of_its_type(block: Block) -> None:
     assert isinstance(codec.decode(block.info[1], body), model)
     if model in get_args(FromClient):
         codec.decode_strictly(model, body, max_bytes=4096, max_depth=64)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "yaml"], ids=_place)
+def test_yaml_on_a_page_is_read(block: Block) -> None:
+    assert isinstance(yaml.safe_load(block.text), dict)
+
+
+def test_the_image_of_the_pages_is_the_one_of_compose() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    image = compose["services"]["scheduler"]["image"]
+    named = {name for block in BLOCKS for name in re.findall(r"\btriumvir:\d[\w.]*", block.text)}
+    assert named == {image}
 
 
 @pytest.mark.parametrize("page", PAGES)
