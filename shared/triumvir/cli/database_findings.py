@@ -2,84 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Final
 
 from triumvir.cli.findings import Finding, clock, ill, well
 from triumvir.cli.service_findings import Needs, look_at_services
 from triumvir.errors import StoreError, StoreRefused
 from triumvir.settings import Settings
 from triumvir.store import operators
-from triumvir.store.migrate import read_schema
+from triumvir.store.migrate import Series, read_schema
 from triumvir.store.session import OLDEST_SERVER
 from triumvir.store.statements import Connection, statement
 
+_UNSET: Final = ill(
+    "orders database",
+    "the order documents are in another database, and TRIUMVIR_ORDERS_DSN is not set",
+    "set it as it is set for the services",
+)
 
-async def look_at_database(settings: Settings, needs: Needs) -> list[Finding]:
-    """Every finding; what the applied workflows need is added to ``needs``."""
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One of the two databases: what it is called, the setting that names it, and whose migrations it has."""
+
+    name: str
+    setting: str
+    url: str
+    series: Series
+
+
+Further = Callable[[Connection], Awaitable[Iterable[Finding]]]
+
+
+async def look_at_databases(settings: Settings, needs: Needs) -> list[Finding]:
+    """Every finding of the state repository, and of the database of order documents if that is another."""
+    repository = _Place("database", "TRIUMVIR_DATABASE_URL", settings.database_url, "migrations")
+    findings = await _visited(settings, repository, partial(_state, needs))
+    if settings.orders_dsn is None:
+        return findings + ([_UNSET] if needs.documents else [])
+    elsewhere = _Place("orders database", "TRIUMVIR_ORDERS_DSN", settings.orders_dsn, "document_migrations")
+    return findings + await _visited(settings, elsewhere, partial(_pair, needs))
+
+
+async def _visited(settings: Settings, place: _Place, further: Further) -> list[Finding]:
+    """What is found at one place; a fault half-way keeps what was found before."""
     findings: list[Finding] = []
     try:
-        async with operators.look(settings) as connection:
-            findings.append(_server(connection))
-            await _inside(connection, settings, needs, findings)
+        async with operators.look(settings, place.url, place.setting) as connection:
+            await _inside(connection, place, settings.database_schema, further, findings)
     except StoreRefused as error:
-        fix = "correct user, password or database in TRIUMVIR_DATABASE_URL, or make there what is missing"
-        findings.append(ill("database", str(error), fix))
+        fix = f"correct user, password or database in {place.setting}, or make there what is missing"
+        findings.append(ill(place.name, str(error), fix))
     except StoreError as error:
-        fix = "check TRIUMVIR_DATABASE_URL, and that Postgres runs there"
-        findings.append(ill("database", str(error), fix))
+        findings.append(ill(place.name, str(error), f"check {place.setting}, and that Postgres runs there"))
     return findings
 
 
-def _server(connection: Connection) -> Finding:
+async def _inside(
+    connection: Connection, place: _Place, schema: str, further: Further, findings: list[Finding]
+) -> None:
+    """Adds to ``findings`` as it goes; ends where the rest cannot be read."""
+    findings += [_server(connection, place), await _clock(connection, place)]
+    for look in (_rights, _schema):
+        findings.append(await look(connection, place, schema))
+        if findings[-1].problem is not None:
+            return
+    findings += await further(connection)
+
+
+async def _state(needs: Needs, connection: Connection) -> list[Finding]:
+    row = await statement("documents_elsewhere").row(connection)
+    needs.is_state_known, needs.documents = True, None if row is None else row["id"]
+    return [*await look_at_services(connection, needs), await _backlog(connection)]
+
+
+async def _pair(needs: Needs, connection: Connection) -> list[Finding]:
+    """Whether state repository and orders database belong together."""
+    store_id = await statement("document_store_id").value(connection)
+    if not needs.is_state_known or needs.documents == store_id:
+        return []
+    if needs.documents is None:
+        problem = "the state repository does not know of it, so services refuse to start"
+        return [ill("orders database", problem, "triumvir migrate, with TRIUMVIR_ORDERS_DSN set")]
+    return [ill("orders database", "it belongs to another system", "correct TRIUMVIR_ORDERS_DSN")]
+
+
+def _server(connection: Connection, place: _Place) -> Finding:
     version = connection.get_settings().server_version
     if connection.get_server_version().major < OLDEST_SERVER:
         return ill(
-            "database",
+            place.name,
             f"Postgres {version} is too old",
             f"upgrade the server to Postgres {OLDEST_SERVER} or newer; services refuse to start on this one",
         )
-    return well("database", f"Postgres {version}")
+    return well(place.name, f"Postgres {version}")
 
 
-async def _inside(connection: Connection, settings: Settings, needs: Needs, findings: list[Finding]) -> None:
-    """Adds to ``findings`` as it goes, so that a fault half-way keeps them; ends where the rest cannot be read."""
-    findings.append(await _clock(connection))
-    for look in (_rights, _schema):
-        findings.append(await look(connection, settings.database_schema))
-        if findings[-1].problem is not None:
-            return
-    findings += await look_at_services(connection, needs)
-    findings.append(await _backlog(connection))
-
-
-async def _clock(connection: Connection) -> Finding:
+async def _clock(connection: Connection, place: _Place) -> Finding:
     before = datetime.now(UTC)
     there: datetime = await statement("clock").value(connection)
     after = datetime.now(UTC)
-    return clock("database", there, there, before, after, "deadlines go by the database's")
+    return clock(place.name, there, there, before, after, "deadlines go by the database's")
 
 
-async def _rights(connection: Connection, schema: str) -> Finding:
+async def _rights(connection: Connection, place: _Place, schema: str) -> Finding:
     """What services do, they must be allowed to; a schema that is not there yet forbids nothing."""
     user = await statement("current_user").value(connection)
+    subject = f"{place.name} permissions"
     usable = await statement("schema_is_usable").value(connection, schema=schema)
     if usable is None:
-        return well("database permissions", f"user {user!r} may connect; there is no schema {schema!r} yet")
+        return well(subject, f"user {user!r} may connect; there is no schema {schema!r} yet")
     if not usable:
-        return ill(
-            "database permissions",
-            f"user {user!r} may not look into schema {schema!r}",
-            f"as its owner: {_grant(schema, user)}",
-        )
+        problem = f"user {user!r} may not look into schema {schema!r}"
+        return ill(subject, problem, f"as its owner: {_grant(schema, user)}")
     lacking = await statement("lacking_privileges").rows(connection, schema=schema)
     if lacking:
         named = "; ".join(f"{row['verb']} {_some(row['tables'])}" for row in lacking)
-        return ill(
-            "database permissions",
-            f"user {user!r} may not do everything that services do: {named}",
-            f"as the tables' owner: {_grant(schema, user)}",
-        )
-    return well("database permissions", f"user {user!r} may do what services do")
+        problem = f"user {user!r} may not do everything that services do: {named}"
+        return ill(subject, problem, f"as the tables' owner: {_grant(schema, user)}")
+    return well(subject, f"user {user!r} may do what services do")
 
 
 def _grant(schema: str, user: str) -> str:
@@ -94,20 +138,21 @@ def _some(tables: list[str]) -> str:
     return shown if len(tables) <= 3 else f"{shown} and {len(tables) - 3} more tables"
 
 
-async def _schema(connection: Connection, schema: str) -> Finding:
-    state = await read_schema(connection, schema)
+async def _schema(connection: Connection, place: _Place, schema: str) -> Finding:
+    subject = f"{place.name} schema"
+    state = await read_schema(connection, schema, place.series)
     if state.problem is None:
-        return well("schema", "is the one of this release")
+        return well(subject, "is the one of this release")
     if state.ahead:
         problem = f"schema {schema!r} was made by a later release (migration {state.ahead[-1]})"
-        return ill("schema", problem, "upgrade triumvir on this machine")
+        return ill(subject, problem, "upgrade triumvir on this machine")
     if state.changed:
         fix = (
             "use the release that made it, or restore that migration's file; never edit one that was applied"
         )
-        return ill("schema", state.problem, fix)
+        return ill(subject, state.problem, fix)
     names = ", ".join(f"{migration.number:04}_{migration.name}" for migration in state.pending)
-    return ill("schema", f"schema {schema!r} lacks {names}", "triumvir migrate")
+    return ill(subject, f"schema {schema!r} lacks {names}", "triumvir migrate")
 
 
 async def _backlog(connection: Connection) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triumvir.cli.broker_findings import look_at_broker
-from triumvir.cli.database_findings import look_at_database
+from triumvir.cli.database_findings import look_at_databases
 from triumvir.cli.findings import Finding
 from triumvir.cli.service_findings import Needs
 from triumvir.settings import Settings
@@ -12,5 +12,5 @@ from triumvir.settings import Settings
 async def diagnose(settings: Settings) -> list[Finding]:
     """Every finding, in the order in which things depend on each other."""
     needs = Needs()
-    findings = await look_at_database(settings, needs)
+    findings = await look_at_databases(settings, needs)
     return findings + await look_at_broker(settings, needs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from triumvir.cli.findings import Finding, ill, well
 from triumvir.errors import TriumvirError
@@ -16,9 +17,15 @@ _SERVICES: Final = ("submitter", "scheduler", "supervisor")
 
 @dataclass(slots=True)
 class Needs:
-    """``agents`` that the workflows in use name: each needs its queue."""
+    """What later looks need to know of the state repository, once it was read (``is_state_known``).
+
+    ``agents`` are those that the workflows in use name: each needs its queue. ``documents`` is the id of the database
+    of order documents, None if they are in the state repository itself.
+    """
 
     agents: set[str] = field(default_factory=set)
+    is_state_known: bool = False
+    documents: UUID | None = None
 
 
 async def look_at_services(connection: Connection, needs: Needs) -> list[Finding]:

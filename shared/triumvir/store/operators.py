@@ -26,24 +26,32 @@ async def connect(settings: Settings) -> AsyncIterator[Connection]:
 
     Raises StoreError for every fault of Postgres, and if the schema is not the one of this release.
     """
-    async with _connected(settings, {}) as connection:
+    async with _connected(settings, settings.database_url, "TRIUMVIR_DATABASE_URL", {}) as connection:
         await check_schema(connection, settings.database_schema)
         yield connection
 
 
 @asynccontextmanager
-async def look(settings: Settings) -> AsyncIterator[Connection]:
-    """One connection that Postgres itself lets only read, whatever the schema. Raises StoreError."""
-    async with _connected(settings, {"default_transaction_read_only": "on"}) as connection:
+async def look(
+    settings: Settings, url: str, setting: str = "TRIUMVIR_DATABASE_URL"
+) -> AsyncIterator[Connection]:
+    """One connection to the database at ``url`` that Postgres itself lets only read, whatever the schema.
+
+    Raises StoreError, naming the ``setting`` that holds the URL.
+    """
+    read_only = {"default_transaction_read_only": "on"}
+    async with _connected(settings, url, setting, read_only) as connection:
         yield connection
 
 
 @asynccontextmanager
-async def _connected(settings: Settings, options: dict[str, str]) -> AsyncIterator[Connection]:
+async def _connected(
+    settings: Settings, url: str, setting: str, options: dict[str, str]
+) -> AsyncIterator[Connection]:
     try:
-        connection = await _open(settings, options)
+        connection = await _open(settings, url, options)
     except (*DATABASE_ERRORS, ValueError) as error:
-        raise _why_not(settings, error) from None
+        raise _why_not(url, setting, error) from None
     try:
         yield connection
         await connection.close(timeout=2)
@@ -53,18 +61,18 @@ async def _connected(settings: Settings, options: dict[str, str]) -> AsyncIterat
         connection.terminate()
 
 
-def _why_not(settings: Settings, error: BaseException) -> StoreError:
-    place = urllib.parse.urlsplit(settings.database_url).netloc.rpartition("@")[2] or "localhost"
+def _why_not(url: str, setting: str, error: BaseException) -> StoreError:
+    place = urllib.parse.urlsplit(url).netloc.rpartition("@")[2] or "localhost"
     problem = str(error) or type(error).__name__
     if isinstance(error, asyncpg.PostgresError):
-        return StoreRefused(f"Postgres at {place} refused the connection: {problem} (TRIUMVIR_DATABASE_URL)")
-    return StoreError(f"Postgres at {place} cannot be reached: {problem} (TRIUMVIR_DATABASE_URL)")
+        return StoreRefused(f"Postgres at {place} refused the connection: {problem} ({setting})")
+    return StoreError(f"Postgres at {place} cannot be reached: {problem} ({setting})")
 
 
-async def _open(settings: Settings, options: dict[str, str]) -> asyncpg.Connection:
+async def _open(settings: Settings, url: str, options: dict[str, str]) -> asyncpg.Connection:
     timeout = settings.statement_timeout.total_seconds()
     return await asyncpg.connect(
-        settings.database_url,
+        url,
         timeout=CONNECT_SECONDS,
         command_timeout=timeout + 5,
         server_settings={

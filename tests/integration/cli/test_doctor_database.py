@@ -61,7 +61,7 @@ def test_an_installation_without_services_is_told_what_to_start(triumvir: Triumv
     found = problems(triumvir)
     for service in ("submitter", "scheduler", "supervisor"):
         assert found[service]["fix"] == f"start one: triumvir run {service}"
-    assert not {"database", "database permissions", "schema", "broker"} & set(found)
+    assert not {"database", "database permissions", "database schema", "broker"} & set(found)
 
 
 def test_an_unreachable_database_names_its_setting_and_no_password(
@@ -156,14 +156,14 @@ def test_clocks_that_are_a_few_seconds_apart_are_no_problem(
 
 def test_a_schema_ahead_asks_for_an_upgrade(execute: Execute, triumvir: Triumvir) -> None:
     execute("insert into schema_migrations (number, name, digest) values (9999, 'later', 'x')")
-    found = problems(triumvir)["schema"]
+    found = problems(triumvir)["database schema"]
     assert "later release (migration 9999)" in found["problem"]
     assert found["fix"] == "upgrade triumvir on this machine"
 
 
 def test_a_schema_behind_names_what_it_lacks_and_the_command(execute: Execute, triumvir: Triumvir) -> None:
     execute("delete from schema_migrations")
-    found = problems(triumvir)["schema"]
+    found = problems(triumvir)["database schema"]
     assert "lacks 0001_spine" in found["problem"]
     assert found["fix"] == "triumvir migrate"
 
@@ -174,14 +174,14 @@ def test_an_empty_database_lacks_every_migration(
     with server_set.database(migrated=False) as url:
         use(monkeypatch, database_url=url)
         found = problems(triumvir)
-        assert "lacks 0001_spine" in found["schema"]["problem"]
+        assert "lacks 0001_spine" in found["database schema"]["problem"]
         triumvir("migrate")
-        assert "schema" not in problems(triumvir)
+        assert "database schema" not in problems(triumvir)
 
 
 def test_a_migration_that_was_edited_is_not_to_be_migrated_over(execute: Execute, triumvir: Triumvir) -> None:
     execute("update schema_migrations set digest = 'another' where number = 1")
-    found = problems(triumvir)["schema"]
+    found = problems(triumvir)["database schema"]
     assert "0001" in found["problem"]
     assert "never edit" in found["fix"]
 
@@ -226,7 +226,7 @@ def test_messages_that_nobody_sends_are_told(execute: Execute, triumvir: Triumvi
 
 
 async def test_what_looks_cannot_write(settings: Settings) -> None:
-    async with operators.look(settings) as connection:
+    async with operators.look(settings, settings.database_url) as connection:
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await connection.execute("delete from outbox")
 
@@ -236,8 +236,8 @@ def test_as_json_every_finding_is_an_object_and_the_exit_code_stays(
 ) -> None:
     said = triumvir("doctor", "--json", code=1)
     found = {finding["subject"]: finding for finding in orjson.loads(said)}
-    assert found["schema"] == {
-        "subject": "schema",
+    assert found["database schema"] == {
+        "subject": "database schema",
         "seen": "is the one of this release",
         "problem": None,
         "fix": None,
