@@ -31,6 +31,24 @@ TRADE = Workflow(
     on_error="compensate",
 )
 
+CHOOSY = Workflow(
+    "choosy",
+    1,
+    [
+        Step("reserve", agent="goods", operation="reserve", undo="release", select={"ask": "payload.ask"}),
+        Step("book", agent="goods", operation="book", undo="unbook", when="payload.kind != 'good'"),
+        Step(
+            "charge",
+            agent="money",
+            operation="charge",
+            undo="refund",
+            select={"ask": "payload.ask", "booked": "steps.book.result.booked", "book": "steps.book.state"},
+        ),
+    ],
+    on_error="compensate",
+)
+"""The same for orders that say which kind they are; good ones book nothing."""
+
 goods = Agent("goods")
 money = Agent("money")
 

@@ -51,6 +51,7 @@ class Load:
         self._client = client
         self._chance = random.Random(seed)
         self._number = 0
+        self.workflow = "trade"
         self._following: set[asyncio.Task[None]] = set()
         self._collectors: list[asyncio.Task[None]] = []
         self.accepted: set[str] = set()
@@ -94,13 +95,17 @@ class Load:
 
     async def submit_one(self, order_id: str, ask: dict[str, Any] | None = None) -> Order:
         """One order that behaves as ``ask`` says."""
-        (order,) = [o async for o in self._submitted([Submission("trade", {"ask": ask or {}}, order_id)])]
+        (order,) = [
+            o async for o in self._submitted([Submission(self.workflow, {"ask": ask or {}}, order_id)])
+        ]
         return order
 
     def _submission(self, kind: Kind) -> Submission:
         self._number += 1
         payload = {"ask": kind.ask(self._chance), "kind": kind.name}
-        return Submission("trade", payload, f"{kind.name}-{self._number}", progress=self._number % 2 == 0)
+        return Submission(
+            self.workflow, payload, f"{kind.name}-{self._number}", progress=self._number % 2 == 0
+        )
 
     async def _submitted(self, submissions: list[Submission]) -> AsyncIterator[Order]:
         async for submitted in self._client.submit_many(submissions):

@@ -1,0 +1,83 @@
+"""Conditions and selections while schedulers die: each step is skipped once or run, never both, and gets the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.agents import CHOOSY
+from tests.faults.cluster import Cluster
+from tests.faults.shared import SharedCluster
+from tests.waiting import eventually_true
+from triumvir.contracts.names import order_key
+from triumvir.local.database import PrivateDatabase
+from triumvir.store.operators import apply_workflow
+from triumvir.workflow import Workflow
+
+pytestmark = pytest.mark.timeout(240)
+
+POINTS = (
+    pytest.param("scheduler.claim.before_commit", marks=pytest.mark.slow),
+    "scheduler.claim.after_commit",
+    "scheduler.reply.before_commit",
+    pytest.param("scheduler.reply.after_commit", marks=pytest.mark.slow),
+)
+WAVES = 15
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_scheduler_that_dies_as_it_decides_leaves_one_decision(
+    shared_cluster: SharedCluster, point: str
+) -> None:
+    async with shared_cluster.taken() as cluster:
+        await choose(cluster, CHOOSY)
+        before = cluster.crashes(point)
+        victim = await cluster.arm("scheduler", point, 1, 3)
+        for _ in range(WAVES):
+            await cluster.load.submit(12)
+            if await victim.dies(times=2, within=2.0):
+                break
+        assert cluster.crashes(point) == before + 2, f"nobody died twice at {point}"
+        await cluster.assert_sound()
+        await assert_decided_once(cluster)
+
+
+async def test_while_the_payloads_are_away_nothing_is_skipped(
+    two_databases: Cluster, orders_server: PrivateDatabase
+) -> None:
+    cluster = two_databases
+    await choose(cluster, CHOOSY)
+    await cluster.start()
+    await cluster.load.submit(20)
+    orders_server.stop()
+    await eventually_true(
+        lambda: cluster.database.fetchval(
+            "select not exists (select 1 from orders where state in ('pending', 'processing') and held_by is null)"
+        ),
+        within=40,
+        what="every order held or at its end",
+    )
+    orders_server.start()
+    await cluster.load.submit(5, "good")
+    await cluster.assert_sound()
+    await assert_decided_once(cluster)
+
+
+async def choose(cluster: Cluster, workflow: Workflow) -> None:
+    await apply_workflow(cluster.database, workflow)
+    cluster.load.workflow = workflow.name
+
+
+async def assert_decided_once(cluster: Cluster) -> None:
+    """Good orders have skipped ``book``, once by their history; the others never."""
+    rows = await cluster.database.fetch(
+        "select o.client, o.order_id, s.state, (select count(*) from transitions t"
+        "  where t.no = o.no and t.why like 'book skipped:%') as skips"
+        " from orders o left join steps s on s.no = o.no and s.step_no = 2 where o.workflow = 'choosy'"
+    )
+    assert rows
+    for row in rows:
+        kind = cluster.load.kinds[order_key(row["client"], row["order_id"])].name
+        skipped = kind == "good"
+        assert row["skips"] == skipped, f"{kind}: skipped {row['skips']} times"
+        assert (row["state"] == "skipped") == skipped, f"{kind}: {row['state']}"
