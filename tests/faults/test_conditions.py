@@ -10,6 +10,7 @@ from tests.faults.shared import SharedCluster
 from tests.waiting import eventually_true
 from triumvir.contracts.names import order_key
 from triumvir.local.database import PrivateDatabase
+from triumvir.store.documents import AWAY
 from triumvir.store.operators import apply_workflow
 from triumvir.workflow import Workflow
 
@@ -22,6 +23,7 @@ POINTS = (
     pytest.param("scheduler.reply.after_commit", marks=pytest.mark.slow),
 )
 WAVES = 15
+COUNT = 12
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -47,20 +49,25 @@ async def test_while_the_payloads_are_away_nothing_is_skipped(
 ) -> None:
     cluster = two_databases
     await choose(cluster, CHOOSY)
-    await cluster.start()
-    await cluster.load.submit(20)
+    await cluster.start("submitter", "scheduler", "supervisor")
+    await cluster.load.submit(COUNT)  # held: there is no agent
+    held = "select count(*) from orders where held_by is not null and held_by = coalesce($1, held_by)"
+    await eventually_true(lambda: holds(cluster, held, None), within=30, what="orders held for an agent")
     orders_server.stop()
+    await cluster.start("agent")
     await eventually_true(
-        lambda: cluster.database.fetchval(
-            "select not exists (select 1 from orders where state in ('pending', 'processing') and held_by is null)"
-        ),
-        within=40,
-        what="every order held or at its end",
+        lambda: holds(cluster, held, AWAY), within=40, what="orders held for their payloads"
     )
+    assert await cluster.database.fetchval("select count(*) from steps") == 0
     orders_server.start()
-    await cluster.load.submit(5, "good")
     await cluster.assert_sound()
     await assert_decided_once(cluster)
+
+
+async def holds(cluster: Cluster, query: str, reason: str | None) -> bool:
+    open_orders = "select count(*) from orders where state not in ('cancelled')"
+    count: int = await cluster.database.fetchval(query, reason)
+    return count > 0 and count == await cluster.database.fetchval(open_orders)
 
 
 async def choose(cluster: Cluster, workflow: Workflow) -> None:

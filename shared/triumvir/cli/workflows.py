@@ -18,7 +18,7 @@ from triumvir.errors import ConfigurationError, DefinitionFileError
 from triumvir.settings import Settings
 from triumvir.store.operators import apply_workflow, connect
 from triumvir.store.reads import Reads, WorkflowRow
-from triumvir.workflow import Workflow
+from triumvir.workflow import Step, Workflow
 
 app = typer.Typer(
     help="Workflow definitions: check, apply, list, show.", no_args_is_help=True, rich_markup_mode=None
@@ -177,5 +177,10 @@ def _members(row: WorkflowRow) -> dict[str, Any]:
 
 def _row(row: WorkflowRow) -> tuple[str, ...]:
     workflow = Workflow.from_json(row.definition)
-    steps = " → ".join(f"{step.name}{' (undo)' if step.undo else ''}" for step in workflow.steps)
+    steps = " → ".join(map(_named, workflow.steps))
     return row.name, str(row.version), workflow.on_error, steps, moment(row.at)
+
+
+def _named(step: Step) -> str:
+    marks = [mark for mark, has in (("when", step.when), ("undo", step.undo)) if has]
+    return f"{step.name} ({', '.join(marks)})" if marks else step.name

@@ -55,6 +55,7 @@ def test_the_same_definition_in_python_changes_nothing(
     (tmp_path / "gifts.py").write_text(PYTHON)
     assert triumvir("workflows", "apply", str(tmp_path / "gifts.py")) == "gift-order v1: unchanged\n"
     assert "gift-order v2: unchanged" in triumvir("workflows", "apply", str(applied))
+    assert "redeem (when, undo) → charge" in triumvir("workflows", "list")
 
 
 def test_a_changed_condition_or_selection_is_refused_under_the_old_version(

@@ -11,7 +11,9 @@ import pytest
 
 from tests.unit.runtime.deliveries import delivery
 from triumvir.broker.sendable import MAX_BODY, fault_of
+from triumvir.contracts.codec import decode
 from triumvir.contracts.json_text import JsonText
+from triumvir.contracts.messages import StepExecute
 from triumvir.errors import ContractError
 from triumvir.lifecycle import OrderRecord, SendRequest, StepRecord
 from triumvir.runtime import letters, outgoing
@@ -64,6 +66,16 @@ def test_a_request_carries_all_its_operation_needs() -> None:
     assert body["idempotency_key"] == "shop-a/one/b/do/0"
     assert (body["lock"], body["fence"], body["order_no"], body["step_no"]) == (str(LOCK), 10, 5, 2)
     assert b'"payload":{"p": 1.50}' in message.body, "the text goes out as it came in"
+
+
+@pytest.mark.parametrize("selected", ['{"total":7}', "null", "false", "0", '""', "[]"])
+def test_a_request_carries_what_its_step_selects_instead_of_the_payload(selected: str) -> None:
+    send = SendRequest(2, "do", 10, argument=JsonText(text=selected))
+    message = outgoing.request(_order(), WORKFLOW, send, '{"p": 1.50}', NOW, 3)
+    assert json.loads(message.body)["payload"] == json.loads(selected)
+    received = decode(message.type, message.body)
+    assert isinstance(received, StepExecute)
+    assert received.payload.text == selected
 
 
 def test_a_request_sent_again_is_the_same_message_with_another_retry_number() -> None:
