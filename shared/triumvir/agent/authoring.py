@@ -68,10 +68,10 @@ class Agent:
     def operation(self, name: str, *, undo: str | None = None) -> Callable[[F], F]:
         """Decorates a function ``(ctx, order)`` to offer it by ``name``; the function itself is left as it is.
 
-        ``order`` is the order's payload, validated into its annotated type; what is returned is validated as well
-        and kept as JSON. An ``async`` function must not block; a plain one runs in a thread. It fails by raising
-        :class:`~triumvir.errors.Transient` or :class:`~triumvir.errors.Permanent`; any other exception counts as
-        the first.
+        ``order`` is the order's payload, or what the step selects of it, validated into its annotated type; what is
+        returned is validated as well and kept as JSON. An ``async`` function must not block; a plain one runs in a
+        thread. It fails by raising :class:`~triumvir.errors.Transient` or :class:`~triumvir.errors.Permanent`; any
+        other exception counts as the first.
         ``undo`` names what takes its effect back; register that with :meth:`undo`.
         """
         if undo is not None:
