@@ -1,13 +1,15 @@
-"""Commands: taken under the order's lock, through the same decisions as everything else."""
+"""Commands of clients and operators: taken under the order's lock, through the same decisions as everything else."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast, get_args
 
 import orjson
 
-from triumvir.lifecycle import Broken, CancelRequested, Event
+from triumvir.lifecycle import Action, Broken, CancelRequested, Event, OperatorAsked
 from triumvir.runtime.batches import run_batch
 from triumvir.store import orders
 from triumvir.store.statements import Connection, statement
@@ -21,6 +23,7 @@ class Asked:
 
     by_order: dict[int, list[Event]] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
 
     def events(self, no: int) -> list[Event]:
         return self.by_order.get(no, [])
@@ -31,27 +34,48 @@ async def asked_of(connection: Connection, nos: Sequence[int]) -> Asked:
     asked = Asked()
     if not nos:
         return asked
-    for row in await statement("read_commands").rows(connection, nos=list(nos)):
-        asked.by_order.setdefault(row["no"], []).append(_event(row["data"]))
+    rows = await statement("read_commands").rows(connection, nos=list(nos))
+    under_way = await _fenced_off(connection, {row["no"] for row in rows if row["kind"] == "skip"})
+    for row in rows:
+        event = _event(row["kind"], row["data"], row["no"] in under_way)
+        asked.by_order.setdefault(row["no"], []).append(event)
         asked.ids.append(row["id"])
+        asked.kinds[row["kind"]] += 1
     return asked
+
+
+async def _fenced_off(connection: Connection, nos: set[int]) -> set[int]:
+    """What an operator does by hand no agent may begin any more. Those orders for which one may still be calling."""
+    if not nos:
+        return set()
+    rows = await statement("fence_off").rows(connection, nos=sorted(nos))
+    return {row["no"] for row in rows if row["under_way"]}
 
 
 async def mark_taken(connection: Connection, asked: Asked) -> None:
     """Takes them, in the transaction that applies them."""
     if asked.ids:
         await statement("take_commands").rows(connection, ids=asked.ids)
-        metrics.COMMANDS.add(len(asked.ids), "cancel", "taken")
+        for kind, count in asked.kinds.items():
+            metrics.COMMANDS.add(count, kind, "taken")
 
 
-def _event(data: str | None) -> Event:
+def _event(kind: str, data: str | None, under_way: bool) -> Event:
     """A cancel is a cancel, whatever can be read of its reason."""
+    members = _members(data)
+    reason, who = _plain(members.get("reason")), _plain(members.get("by"))
+    if kind not in get_args(Action):
+        return CancelRequested(reason, who or "the client")
+    fence, result = members.get("fence"), _plain(members.get("result"))
+    return OperatorAsked(cast(Action, kind), who or "an operator", reason, fence, result, under_way)
+
+
+def _members(data: str | None) -> dict[str, Any]:
     try:
         members = orjson.loads(data or "{}")
-        reason, who = members.get("reason"), members.get("by")
-    except (ValueError, AttributeError):
-        reason = who = None
-    return CancelRequested(_plain(reason), _plain(who) or "the client")
+    except ValueError:
+        return {}
+    return members if isinstance(members, dict) else {}
 
 
 def _plain(text: object) -> str | None:

@@ -238,6 +238,12 @@ class Fleet:
         row.refuse_upto = max(row.refuse_upto, fence)
         return row.fence == fence and row.state != "fenced", row.calls
 
+    def fence_off(self, key: tuple[StepKey, Direction], fence: int, now: datetime) -> bool:
+        """A scheduler's write before an operator's hand: nobody may begin any more. May a call still take effect?"""
+        row = self.rows.setdefault(key, Row())
+        row.refuse_upto = max(row.refuse_upto, fence)
+        return row.may_take_effect(now)
+
     def _has_live_owner(self, row: Row) -> bool:
         return any(i.id == row.owner and i.alive and i.leased for i in self.instances)
 

@@ -10,6 +10,7 @@ from tests.property.remote import Outcome
 from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods
 from tests.property.test_histories import Histories
+from triumvir.lifecycle import Action
 
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("works", "works", "works-unheard", "refuses", "busy")
 _LONGEST: Final = 70
@@ -19,6 +20,7 @@ _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "schedule": (4, lambda h, r: h.schedule(r.random() < 0.8)),
     "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
     "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),
+    "operate": (1, lambda h, r: h.operate(r.randrange(2), r.choice(get_args(Action)))),
     "break": (1, lambda h, r: h.break_(r.randrange(2), r.random() < 0.3)),
     "crash": (1, lambda h, r: h.crash(r.randrange(2))),
     "lapse": (1, lambda h, r: h.lapse(r.randrange(2))),

@@ -31,6 +31,10 @@ class Remote:
             self._take_effect(step, direction)
         return outcome
 
+    def by_hand(self, step: StepKey, direction: Direction) -> None:
+        """An operator sees to it, without a key: it is done once, or not there any more."""
+        self.net[step] = 1 if direction == "do" else 0
+
     def _take_effect(self, step: StepKey, direction: Direction) -> None:
         if direction == "do":
             self.net[step] += 1

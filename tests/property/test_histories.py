@@ -14,7 +14,7 @@ from tests.property.remote import Outcome
 from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods, check_calls, settle
 from tests.property.world import Decide, Order, World, workflow_of
-from triumvir.lifecycle import Policy, decide
+from triumvir.lifecycle import Action, Policy, decide
 from triumvir.workflow import OnError
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
@@ -84,6 +84,10 @@ class Histories(RuleBasedStateMachine):
     @rule(which=ANY)
     def cancel(self, which: int) -> None:
         self.world.cancel(self.order(which))
+
+    @rule(which=ANY, action=st.sampled_from(get_args(Action)))
+    def operate(self, which: int, action: Action) -> None:
+        self.world.operate(self.order(which), action)
 
     @rule(which=ANY, really=st.booleans())
     def break_(self, which: int, really: bool) -> None:

@@ -2,7 +2,17 @@
 
 from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import HoldReason, Moment, Policy
-from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
+from triumvir.lifecycle.events import (
+    Action,
+    Broken,
+    CancelRequested,
+    Claimed,
+    Event,
+    Expired,
+    OperatorAsked,
+    Replied,
+    RetryDue,
+)
 from triumvir.lifecycle.inputs import argument
 from triumvir.lifecycle.record import (
     Decision,
@@ -22,6 +32,7 @@ __all__ = [
     "LIVE",
     "RESTING",
     "STATUS_OF_STATE",
+    "Action",
     "Broken",
     "CancelRequested",
     "Claimed",
@@ -31,6 +42,7 @@ __all__ = [
     "HoldReason",
     "LogRow",
     "Moment",
+    "OperatorAsked",
     "OrderRecord",
     "Policy",
     "Replied",

@@ -6,8 +6,18 @@ from typing import Final, assert_never
 
 from triumvir.lifecycle.dispatch import claimed, retry_due
 from triumvir.lifecycle.draft import Draft, Moment, Policy
-from triumvir.lifecycle.events import Broken, CancelRequested, Claimed, Event, Expired, Replied, RetryDue
+from triumvir.lifecycle.events import (
+    Broken,
+    CancelRequested,
+    Claimed,
+    Event,
+    Expired,
+    OperatorAsked,
+    Replied,
+    RetryDue,
+)
 from triumvir.lifecycle.failure import broken, cancel, expired
+from triumvir.lifecycle.operators import operator_asked
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
 from triumvir.workflow import Step, Workflow
@@ -38,6 +48,8 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             expired(draft, begun=begun, calls=calls)
         case CancelRequested(reason, by):
             cancel(draft, reason, by)
+        case OperatorAsked():
+            operator_asked(draft, event)
         case Broken(problem):
             broken(draft, problem)
         case _:

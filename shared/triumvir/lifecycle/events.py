@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from triumvir.contracts.messages import StepReply
 
@@ -47,4 +48,22 @@ class Broken:
     problem: str
 
 
-Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Broken
+Action = Literal["retry", "skip", "compensate", "resume", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAsked:
+    """An operator (``by``) wants an order moved. ``fence`` is the order's as the operator saw it, None for any;
+    ``result``, for a skip, what was done by hand returned, as JSON text; ``under_way``, whether an agent may still
+    be calling for what is to be skipped.
+    """
+
+    action: Action
+    by: str
+    reason: str | None = None
+    fence: int | None = None
+    result: str | None = None
+    under_way: bool = False
+
+
+Event = Claimed | Replied | RetryDue | Expired | CancelRequested | OperatorAsked | Broken

@@ -20,6 +20,7 @@ class StepRecord:
     ``effect`` is what all requests *answered or expired so far* say of the remote side. ``state`` is
     ``running`` while the last request is unanswered, ``failed`` when it was answered without success,
     ``skipped`` if its condition was false. ``attempt`` 0: it was decided on before the order's first attempt.
+    ``by_hand``: an operator said that it was done, or undone, outside.
     """
 
     step_no: int
@@ -33,6 +34,8 @@ class StepRecord:
     undo_tries: int = 0
     undo_generation: int = 0
     undo_error: str | None = None
+    generation: int = 0
+    by_hand: bool = False
 
     @property
     def begun(self) -> bool:

@@ -122,7 +122,8 @@ def request(
         raise LookupError(f"{record.key}: step {send.step_no} is not being run")
     body: Message
     if send.direction == "do":
-        common = _request_members(record, workflow, send, payload, record.complete_by, now, 0)
+        generation = entry.generation
+        common = _request_members(record, workflow, send, payload, record.complete_by, now, generation)
         body = StepExecute.model_construct(operation=step.operation, attempts_allowed=calls_allowed, **common)
     else:
         generation = entry.undo_generation

@@ -34,6 +34,7 @@ _STEP_COLUMNS: Final = {
     "step_nos": "step_no", "step_attempts": "attempt", "step_states": "state", "calls": "calls",
     "effects": "effect", "results": "result", "errors": "error", "undo_states": "undo_state",
     "undo_tries": "undo_tries", "undo_generations": "undo_generation", "undo_errors": "undo_error",
+    "step_generations": "generation", "by_hands": "by_hand",
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",

@@ -18,6 +18,16 @@ select c.id, o.no, c.kind, c.data
 from orders o join commands c on c.client = o.client and c.order_id = o.order_id
 where o.no = any(:nos::bigint[]) and c.taken_at is null order by c.id;
 
+-- name: fence_off
+-- Before an operator does by hand what failed in these (locked, resting) orders: no agent may begin it any more. Shows
+-- for which of them one may still be calling.
+insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
+select o.no, o.step, case o.state when 'error' then 'do' else 'undo' end, 0, 'fenced', o.fence
+from orders o where o.no = any(:nos::bigint[]) and o.state in ('error', 'compensation_failed') and o.step is not null
+order by o.no
+on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)
+returning no, (state = 'running' or doubt) and complete_by > clock_timestamp() as under_way;
+
 -- name: take_commands!
 update commands set taken_at = clock_timestamp() where id = any(:ids::bigint[]);
 
