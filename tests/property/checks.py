@@ -123,6 +123,8 @@ def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -
         return
     assert (record.state, step.undo_state) == ("compensating", "undoing")
     assert step.effect != "none"
+    if send.retry:
+        return  # it was out already when a success of a later step became known
     for later in record.steps:
         undoable = workflow.step(later.step_no).undo is not None and later.effect != "none"
         assert later.step_no <= send.step_no or not undoable or later.undo_state == "undone", "out of order"

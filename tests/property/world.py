@@ -224,10 +224,8 @@ class World:
         while a call is under way, or what would come of it nobody can say, an operator skips nothing.
         """
         record = order.record
-        step, direction = (
-            record.step or 0,
-            "undo" if record.state == "compensation_failed" else "do",
-        )
+        step = record.step or 0
+        direction: Direction = "undo" if record.state == "compensation_failed" else "do"
         key = ((record.no, step), direction)
         skips = action == "skip" and record.state in RESTING and record.step is not None
         if skips and (

@@ -11,7 +11,20 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from triumvir.cli import clients, dead, dev, doctor, migrate, orders, run, schema, submit, watch, workflows
+from triumvir.cli import (
+    clients,
+    dead,
+    dev,
+    doctor,
+    migrate,
+    moves,
+    orders,
+    run,
+    schema,
+    submit,
+    watch,
+    workflows,
+)
 from triumvir.cli.equipment import is_debugging
 from triumvir.errors import DefinitionFileError, TriumvirError
 from triumvir.telemetry.redaction import Redactor
@@ -31,6 +44,8 @@ app = typer.Typer(
 app.command("dev")(dev.dev)
 app.command("submit")(submit.submit)
 app.command("watch")(watch.watch)
+for name, move in moves.COMMANDS.items():
+    orders.app.command(name)(move)
 app.add_typer(orders.app, name="orders")
 app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")

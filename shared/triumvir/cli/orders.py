@@ -1,4 +1,4 @@
-"""``triumvir orders``: what the store holds, and asking for a cancel."""
+"""``triumvir orders``: what the store holds, and asking for a cancel. What else operators do is in moves.py."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from triumvir.store.operators import ask_cancel, connect
 from triumvir.store.reads import OrderDetail, OrderSummary, Reads
 
 app = typer.Typer(
-    help="Orders in the store: list, show, cancel.", no_args_is_help=True, rich_markup_mode=None
+    help="Orders in the store: list and show them, cancel them, move what rests.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-_KEY_HELP: Final = "CLIENT/ORDER_ID"
+KEY_HELP: Final = "CLIENT/ORDER_ID"
 
 State = Enum(  # type: ignore[misc]  # the states are spelled once, in the lifecycle
     "State", {state: state for state in order_view.STATES}, type=str
@@ -63,7 +65,7 @@ def list_orders(
 
 @app.command("show")
 def show_order(
-    key: Annotated[str, typer.Argument(metavar=_KEY_HELP, help="The order's key.")],
+    key: Annotated[str, typer.Argument(metavar=KEY_HELP, help="The order's key.")],
     history: Annotated[int, typer.Option(min=0, help="So many of the latest events; 0 shows all.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the drawing.")] = False,
 ) -> None:
@@ -92,7 +94,7 @@ def show_order(
 
 @app.command("cancel")
 def cancel_order(
-    key: Annotated[str, typer.Argument(metavar=_KEY_HELP, help="The order's key.")],
+    key: Annotated[str, typer.Argument(metavar=KEY_HELP, help="The order's key.")],
     reason: Annotated[
         str | None, typer.Option(help="Kept in the order's history and told to its client.")
     ] = None,

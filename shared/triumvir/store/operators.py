@@ -12,6 +12,7 @@ from typing import Literal
 import asyncpg
 
 from triumvir.errors import DefinitionError, StoreError, StoreRefused
+from triumvir.lifecycle import Action
 from triumvir.settings import Settings
 from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.migrate import check_schema
@@ -139,14 +140,40 @@ def _shown(value: object) -> str:
 
 async def ask_cancel(connection: Connection, client: str, order_id: str, who: str, reason: str | None) -> str:
     """Write an operator's cancel down; a scheduler takes it. ``who`` asked is kept. Returns the command's id."""
+    return await _ask(connection, client, order_id, "cancel", who, {"reason": _storable(reason)})
+
+
+async def ask_move(
+    connection: Connection,
+    client: str,
+    order_id: str,
+    action: Action,
+    *,
+    who: str,
+    reason: str | None,
+    fence: int,
+    result: str | None = None,
+) -> str:
+    """Write an operator's move of an order down; a scheduler takes it. Returns the command's id.
+
+    ``fence`` is the order's as the operator saw it: if it has moved on since, it is left alone. ``result`` is the JSON
+    text that a skipped step would have returned.
+    """
+    members: dict[str, object] = {"reason": _storable(reason), "fence": fence, "result": result}
+    return await _ask(connection, client, order_id, action, who, members)
+
+
+async def _ask(
+    connection: Connection, client: str, order_id: str, kind: str, who: str, members: Mapping[str, object]
+) -> str:
     message_id = f"{who}/{uuid.uuid4()}"
     await statement("insert_commands").rows(
         connection,
         clients=[client],
         order_ids=[order_id],
         message_ids=[message_id],
-        kinds=["cancel"],
-        data=[json.dumps({"reason": _storable(reason), "by": _storable(who)})],
+        kinds=[kind],
+        data=[json.dumps({**members, "by": _storable(who)})],
     )
     return message_id
 

@@ -48,6 +48,7 @@ class StepRow:
     undo_state: str | None
     undo_tries: int
     undo_error: str | None
+    by_hand: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class OrderRow:
     cancel_requested: bool
     failure_count: int
     sequence: int
+    history: int
     status_queue: str
     trace: str | None
     received_at: datetime
@@ -199,6 +201,11 @@ class Reads:
                 history=await self._all(HistoryRow, statement("show_history"), no),
                 commands=await self._all(CommandRow, statement("show_commands"), key),
             )
+
+    async def is_taken(self, client: str, message_id: str) -> bool:
+        """Whether a scheduler has taken what was asked under this id."""
+        values = {"client": client, "message_id": message_id}
+        return await statement("is_command_taken").value(self._connection, **values) is not False
 
     async def dead_letters(
         self, *, queue: str | None = None, client: str | None = None, limit: int = 50

@@ -45,6 +45,8 @@ def _allowed(facts: OrderFacts, step_no: int) -> frozenset[int]:
     row = facts.steps.get(step_no)
     if row is None:
         return frozenset({0})
+    if row["by_hand"]:
+        return _ANY
     if row["undo_state"] == "undone":
         return frozenset({0})
     if row["undo_state"] == "undo_failed" or row["effect"] == "unknown":
@@ -80,7 +82,8 @@ def _undone_once(facts: OrderFacts) -> set[str]:
 
 
 def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iterator[Finding]:
-    """A5: the calls of a step stay within the budget; each was written down before it was made.
+    """A5: the calls of a step stay within the budget, anew for each move of an operator; each was written down
+    before it was made.
 
     Where the ledger tells how many were made, that counts: a call that was written down in a commit whose answer
     was lost may never have been made.
@@ -91,7 +94,7 @@ def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iter
     )
     for order, facts in snapshot.orders.items():
         for (step_no, direction), row in facts.inbox.items():
-            name, most = facts.step_name(step_no), budget * (row["generation"] + 1)
+            name, most = facts.step_name(step_no), budget * (row["generation"] + 1 + facts.moves)
             watched = ledger is not None and ledger.covers(name)
             made = reached[order, name, direction] if watched else row["calls"]
             if made > most:

@@ -96,7 +96,11 @@ def _left_out(facts: OrderFacts) -> Iterator[Finding]:
 
 
 def _unrecorded(facts: OrderFacts, step_no: int, step: Row) -> Iterator[Finding]:
-    """A step that was completed or undone stands so in the inbox; another attempt may not have overwritten it."""
+    """A step that was completed or undone stands so in the inbox; another attempt may not have overwritten it. What an
+    operator did by hand stands nowhere else.
+    """
+    if step["by_hand"]:
+        return
     for direction, holds in (("do", step["state"] == "completed"), ("undo", step["undo_state"] == "undone")):
         row = facts.inbox.get((step_no, "do" if direction == "do" else "undo"))
         if holds and (row is None or row["state"] != "succeeded"):

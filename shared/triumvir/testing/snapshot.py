@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triumvir.contracts.names import Direction, order_key
-from triumvir.lifecycle import State
+from triumvir.lifecycle import LIVE, RESTING, State
 from triumvir.settings import Settings
 from triumvir.store.session import connect
 from triumvir.store.statements import Row, statement
@@ -31,6 +31,11 @@ class OrderFacts:
     def state(self) -> State:
         state: State = self.record["state"]
         return state
+
+    @property
+    def moves(self) -> int:
+        """How often it was moved out of a rest: each time failures are counted anew."""
+        return sum(row["from_state"] in RESTING and row["to_state"] in LIVE for row in self.history)
 
     def step_name(self, step_no: int) -> str:
         return self.workflow.step(step_no).name

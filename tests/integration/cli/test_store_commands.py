@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import asyncpg
@@ -107,6 +108,32 @@ def test_a_cancel_is_written_down_with_who_asked(triumvir: Triumvir, settings: S
     assert "is processed already" in triumvir("orders", "cancel", "shop-a/2", code=1)
     assert "no order 'shop-a/3'" in triumvir("orders", "cancel", "shop-a/3", code=1)
     assert "no order 'shop-a/3'" in triumvir("orders", "show", "shop-a/3", code=1)
+
+
+def test_a_move_is_written_down_as_the_order_was_seen_and_waits_for_a_scheduler(
+    triumvir: Triumvir, settings: Settings
+) -> None:
+    execute(
+        settings,
+        "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, state, fence, step)"
+        " values ('shop-a', '1', 'w', 1, sha256('x'), 1, 'status.shop-a', 'error', 77, 1)",
+        "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, state, ended_at)"
+        " values ('shop-a', '2', 'w', 1, sha256('x'), 1, 'status.shop-a', 'processed', now())",
+    )
+    skip = ("orders", "skip", "shop-a/1", "--reason", "by phone", "--wait", "0")
+    assert "asked for" in triumvir(*skip, "--result", '{"by": "hand"}')
+    (command,) = triumvir("orders", "show", "shop-a/1", "--json")["commands"]
+    asked = json.loads(command["data"])
+    assert (command["kind"], asked["fence"], asked["reason"]) == ("skip", 77, "by phone")
+    assert json.loads(asked["result"]) == {"by": "hand"}
+    assert asked["by"].startswith("operator:")
+    assert "--result" in triumvir(*skip, "--result", '{"by": NaN}', code=1)
+    assert "is error; resume is for orders in compensation_failed" in triumvir(
+        "orders", "resume", "shop-a/1", code=1
+    )
+    assert "is processed; retry is for orders in error" in triumvir("orders", "retry", "shop-a/2", code=1)
+    assert "no order 'shop-a/3'" in triumvir("orders", "close", "shop-a/3", "--reason", "x", code=1)
+    assert "--reason" in triumvir("orders", "close", "shop-a/1", code=2)
 
 
 def test_a_dead_letter_is_shown_as_it_came(triumvir: Triumvir, settings: Settings) -> None:

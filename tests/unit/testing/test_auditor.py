@@ -75,7 +75,7 @@ class Case:
     def step(number: int) -> dict[str, Any]:
         return {
             "step_no": number, "attempt": 1, "state": "completed", "calls": 1, "effect": "certain",
-            "undo_state": "undone", "undo_generation": 0,
+            "undo_state": "undone", "undo_generation": 0, "by_hand": False,
         }  # fmt: skip
 
     @staticmethod

@@ -14,7 +14,7 @@ order by o.no desc limit :most::int;
 -- One order with its definition, and the clock that its deadlines are meant by.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.touched_by, o.fence, o.attempt,
        o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested,
-       o.failure_count, o.sequence, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
+       o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
        clock_timestamp() as now
 from orders o left join workflows w on w.name = o.workflow and w.version = o.version
 where o.client = :client::text and o.order_id = :order_id::text;
@@ -22,7 +22,7 @@ where o.client = :client::text and o.order_id = :order_id::text;
 -- name: show_steps
 -- The steps that were dispatched at least once, with what the agents' inbox knows of their calls.
 select s.step_no, s.attempt, s.state, greatest(s.calls, coalesce(i.calls, 0)) as calls, s.effect, s.result, s.error,
-       s.undo_state, s.undo_tries, s.undo_error
+       s.undo_state, s.undo_tries, s.undo_error, s.by_hand
 from steps s left join inbox i on i.no = s.no and i.step_no = s.step_no and i.direction = 'do'
 where s.no = :no::bigint order by s.step_no;
 
@@ -35,6 +35,10 @@ from transitions where no = :no::bigint order by n;
 -- What was asked of one order and not yet taken.
 select kind, data, message_id, at from commands
 where client = :client::text and order_id = :order_id::text and taken_at is null order by id;
+
+-- name: is_command_taken
+-- Whether a scheduler has taken this command.
+select taken_at is not null from commands where client = :client::text and message_id = :message_id::text;
 
 -- name: list_dead_letters
 -- The newest dead letters that match; bodies stay where they are.
