@@ -12,6 +12,7 @@ GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 COMMANDS = (
     "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
     "orders", "orders list", "orders show", "orders cancel",
+    "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
     "dead", "dead list", "dead show",
     "clients", "clients add", "clients list",
     "workflows", "workflows check", "workflows apply", "workflows show", "workflows list",
