@@ -105,7 +105,8 @@ class Settings(BaseSettings):
     supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")
 
     lone_document_age: Seconds = Field(
-        timedelta(minutes=5), description="a document so old without an order gets its order (two databases)"
+        timedelta(minutes=5),
+        description="two databases: a document so old gets its missing order; more than a statement takes",
     )
 
     max_payload_bytes: int = Field(262_144, ge=1024, description="largest order payload")

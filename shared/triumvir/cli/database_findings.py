@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from triumvir.cli.documents_findings import compared, left_behind
 from triumvir.cli.findings import Finding, clock, ill, well
 from triumvir.cli.service_findings import Needs, look_at_services
 from triumvir.errors import StoreError, StoreRefused
@@ -44,7 +45,7 @@ async def look_at_databases(settings: Settings, needs: Needs) -> list[Finding]:
     if settings.orders_dsn is None:
         return findings + ([_UNSET] if needs.documents else [])
     elsewhere = _Place("orders database", "TRIUMVIR_ORDERS_DSN", settings.orders_dsn, "document_migrations")
-    return findings + await _visited(settings, elsewhere, partial(_pair, needs))
+    return findings + await _visited(settings, elsewhere, partial(_pair, needs, settings))
 
 
 async def _visited(settings: Settings, place: _Place, further: Further) -> list[Finding]:
@@ -75,14 +76,17 @@ async def _inside(
 
 async def _state(needs: Needs, connection: Connection) -> list[Finding]:
     row = await statement("documents_elsewhere").row(connection)
-    needs.is_state_known, needs.documents = True, None if row is None else row["id"]
-    return [*await look_at_services(connection, needs), await _backlog(connection)]
+    needs.is_state_known, needs.documents, needs.mark = True, None if row is None else row["id"], row
+    left = [] if row is None else await left_behind(connection)
+    return [*await look_at_services(connection, needs), await _backlog(connection), *left]
 
 
-async def _pair(needs: Needs, connection: Connection) -> list[Finding]:
-    """Whether state repository and orders database belong together."""
+async def _pair(needs: Needs, settings: Settings, connection: Connection) -> list[Finding]:
+    """Whether state repository and orders database belong together, and are compared."""
     store_id = await statement("document_store_id").value(connection)
-    if not needs.is_state_known or needs.documents == store_id:
+    if needs.mark is not None and needs.documents == store_id:
+        return [await compared(connection, settings, needs.mark)]
+    if not needs.is_state_known:
         return []
     if needs.documents is None:
         problem = "the state repository does not know of it, so services refuse to start"

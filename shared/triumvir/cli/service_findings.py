@@ -20,12 +20,13 @@ class Needs:
     """What later looks need to know of the state repository, once it was read (``is_state_known``).
 
     ``agents`` are those that the workflows in use name: each needs its queue. ``documents`` is the id of the database
-    of order documents, None if they are in the state repository itself.
+    of order documents, None if they are in the state repository itself; ``mark`` says how far the two were compared.
     """
 
     agents: set[str] = field(default_factory=set)
     is_state_known: bool = False
     documents: UUID | None = None
+    mark: Row | None = None
 
 
 async def look_at_services(connection: Connection, needs: Needs) -> list[Finding]:

@@ -160,7 +160,10 @@ async def migrate_documents(settings: Settings) -> list[str]:
 
 
 async def _refuse_states(settings: Settings) -> None:
-    connection = await connect(settings, "migrate", settings.orders_dsn)
+    try:
+        connection = await connect(settings, "migrate", settings.orders_dsn)
+    except StoreError as error:
+        raise StoreError(f"orders database (TRIUMVIR_ORDERS_DSN): {error}") from None
     try:
         if await connection.fetchval(
             "select to_regclass($1) is not null", f"{settings.database_schema}.orders"

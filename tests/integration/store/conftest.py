@@ -12,8 +12,8 @@ from triumvir.settings import Settings
 from triumvir.store import session
 
 _TABLES = (
-    "admission", "commands", "dead_letters", "deliveries", "inbox", "instances", "order_documents", "orders",
-    "outbox", "steps", "transitions", "workflows",
+    "admission", "commands", "dead_letters", "deliveries", "documents_elsewhere", "inbox", "instances",
+    "order_documents", "orders", "outbox", "steps", "transitions", "workflows",
 )  # fmt: skip
 
 

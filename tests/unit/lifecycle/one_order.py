@@ -57,11 +57,15 @@ class OneOrder:
         self.requests: list[SendRequest] = []
         self.holds: dict[str, str] = {}
         self.payload: JsonText | None = None
+        self.withheld: str | None = None
 
     def on(self, event: Event) -> Decision:
         """One event."""
         lock = UUID(int=self.record.history)
-        moment = Moment(self.now, lock, 0.5, lambda agent, operation: self.holds.get(operation), self.payload)
+        reasons = self.holds.get
+        moment = Moment(
+            self.now, lock, 0.5, lambda agent, operation: reasons(operation), self.payload, self.withheld
+        )
         self.last = decide(self.record, self.workflow, event, moment, self.policy)
         self.record = self.last.record
         self.statuses += [row.status for row in self.last.log if row.status]

@@ -59,6 +59,10 @@ join orders o on o.client = k.client and o.order_id = k.order_id;
 -- On the state repository: where the documents of these orders are found; nothing is locked.
 select no, client, order_id, digest from orders where no = any(:nos::bigint[]);
 
+-- name: documents_left_here
+-- On the state repository: whether documents are still there.
+select exists (select from order_documents);
+
 -- name: count_admitted
 -- On the state repository: how many orders are open, the sum of what every process counted.
 select coalesce(sum(open), 0)::bigint from admission where scope = 'orders';
