@@ -1,4 +1,4 @@
-"""What ``triumvir doctor`` finds between the state repository and a database for documents alone, once they are a pair."""
+"""What ``triumvir doctor`` finds between the state repository and a database for documents alone."""
 
 from __future__ import annotations
 
