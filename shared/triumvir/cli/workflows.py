@@ -124,6 +124,7 @@ def show_workflow(
     form: Annotated[
         Format, typer.Option("--format", help="Text, a Mermaid flowchart, or JSON.")
     ] = Format.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Draw a workflow: steps, conditions, selections, undos, time limits.
 
@@ -141,7 +142,7 @@ def show_workflow(
         raise ConfigurationError(f"{what} has no version {version}; there is {known}")
     if not is_target(what):
         chosen = chosen[-1:]
-    if form is Format.JSON:
+    if as_json or form is Format.JSON:
         definitions = [orjson.loads(each.to_json()) for each in chosen]
         write_json(definitions[0] if len(definitions) == 1 else definitions)
         return

@@ -25,7 +25,8 @@ from triumvir.errors import DefinitionError, ExpressionError
 MAX_LENGTH: Final = 1000
 """Characters of an expression."""
 SCOPE: Final = ("payload", "order", "steps")
-_MOST_VISITS: Final = 100_000
+_MOST_VISITS: Final = 20_000
+"""Some tenth of a second: so long a scheduler does nothing else."""
 _MOST_ITEMS: Final = 1_000_000
 _WHOLE: Final = "@"
 _FIRST_CHILD: Final = frozenset(
