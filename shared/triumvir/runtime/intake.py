@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from triumvir.broker import Consumer, Delivery
+from triumvir.broker import ORDERS, Consumer, Delivery
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.letters import delivery_hash, letter_of
 from triumvir.runtime.outgoing import DeadLetter
@@ -88,7 +88,8 @@ class Intake:
         if self._marks >= MOST_MARKS:
             log.error(events.MESSAGE_QUARANTINED, queue=delivery.queue, message_id=delivery.message_id)
             detail = f"came back {self._marks} times without being settled"
-            await self._quarantine(letter_of(delivery, "quarantined", detail))
+            client = delivery.user_id if delivery.queue == ORDERS else None
+            await self._quarantine(letter_of(delivery, "quarantined", detail, client=client))
         else:
             await self._handle([delivery])
         async with self._session.connection() as connection:
