@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import rfc8785
+from typing import TypeVar
 
 from triumvir.broker import Delivery, client_of_status_queue, status_queue
+from triumvir.contracts import identity as identities
 from triumvir.contracts.codec import decode_strictly
 from triumvir.contracts.messages import FromClient, Message, OrderCancel, OrderQuery, OrderSubmit
 from triumvir.contracts.names import is_name
@@ -102,9 +100,4 @@ def _check_payload(message: OrderSubmit, settings: Settings) -> None:
 
 def digest(message: OrderSubmit) -> bytes:
     """SHA-256 over the RFC 8785 form of workflow, version as submitted, and payload: 32 bytes."""
-    identity_of: dict[str, Any] = {
-        "workflow": message.workflow,
-        "version": message.version,
-        "payload": message.payload.value,
-    }
-    return hashlib.sha256(rfc8785.dumps(identity_of)).digest()
+    return identities.digest(identities.identity_of(message))
