@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import assert_never
 from uuid import UUID
-
-import orjson
 
 from triumvir.broker import Delivery, OutMessage
 from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSubmit
 from triumvir.errors import ContractError
 from triumvir.runtime import letters, outgoing, refs
 from triumvir.runtime.batches import run_batch
-from triumvir.runtime.crash import crash_point
+from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.letters import letter_of, refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
@@ -32,6 +29,7 @@ from triumvir.telemetry.logs import get_logger
 from triumvir_submitter import admission
 from triumvir_submitter.accept import Accepted, Catalogue, Submission, accept, digests, submission
 from triumvir_submitter.admission import Received
+from triumvir_submitter.asked import asked_for, take_down, unknown
 
 log = get_logger(__name__)
 
@@ -57,6 +55,29 @@ class Sorted:
     refused: list[DeadLetter] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A sorted batch, with the digests of the documents that are in another database by now; None: in this one."""
+
+    found: Sorted
+    deposited: Mapping[Key, bytes] | None
+
+
+@dataclass(slots=True)
+class Done:
+    """What one transaction did with a batch, and what is to be told of it."""
+
+    accepted: Accepted
+    cancels: int
+    refused: list[DeadLetter]
+    messages: list[OutMessage]
+
+    @property
+    def refs(self) -> list[Ref]:
+        """What must be told even if this process dies."""
+        return [*self.accepted.refs, *(LetterRef(letter.id) for letter in self.refused)]
+
+
 class Door:
     """Handles deliveries of the queue ``orders``."""
 
@@ -75,18 +96,20 @@ class Door:
         self._relay = relay
         self._undeliverable = undeliverable
         self._settings = settings
-        self._desk = Desk(instance, f"submitter:{str(instance)[:8]}", settings.max_open_orders)
+        self.who = f"submitter:{str(instance)[:8]}"
+        self._desk = Desk(instance, self.who, settings.max_open_orders)
         self._catalogue = Catalogue()
         self._definitions = Definitions()
 
     async def handle(self, deliveries: Sequence[Delivery]) -> None:
         """Returns once every delivery is committed. Submissions of one key are taken one after another."""
-        left = [self._read(delivery) for delivery in deliveries]
+        left = [self.read(delivery) for delivery in deliveries]
         while left:
             batch, left = _distinct(left)
             await run_batch("orders", batch, self._take, self._set_aside)
 
-    def _read(self, delivery: Delivery) -> Item:
+    def read(self, delivery: Delivery) -> Item:
+        """What a delivery asks for, or why it cannot be acted on."""
         client = None
         try:
             client = admission.identity(delivery)
@@ -95,41 +118,28 @@ class Door:
             return Refused(delivery, refused(delivery, error, client=client))
 
     async def _take(self, items: Sequence[Item]) -> None:
-        accepted = Accepted()
-        deposit = None if self._documents is None else await self._deposit(self._documents, items)
+        prepared = await self.prepare(items)
         async with self._relay.transaction(self._session) as ride:
-            connection = ride.connection
-            if deposit is None:
-                await self._catalogue.read(connection)
-            found, deposited = deposit or (self._sort(items), None)
-            if found.submissions:
-                accepted = await accept(
-                    connection, found.submissions, self._catalogue.open_orders, self._desk, deposited
-                )
-            refusals = [*found.refused, *accepted.refused]
-            await _take_down(connection, found.cancels)
-            messages = [
-                *await self._statuses(connection, accepted.new),
-                *await self._statuses(connection, accepted.again, first=False),
-                *await self._answers(connection, found.queries),
-            ]
-            await letters.insert(connection, refusals)
-            outbox_id = await self._to_outbox(ride, accepted, refusals)
+            done = await self.act(ride.connection, items, prepared)
+            await letters.insert(ride.connection, done.refused)
+            outbox_id = await self.to_outbox(ride, done.refs)
             crash_point("submitter.before_commit")
         crash_point("submitter.after_commit")
-        if accepted.new or found.cancels:
-            await self._relay.send([outgoing.wake(commands=bool(found.cancels))], None)
-        await self._send(accepted, refusals, messages, outbox_id)
+        await self.tell(done, outbox_id, "submitter.after_publish")
 
-    async def _deposit(
-        self, documents: OrdersDatabase, items: Sequence[Item]
-    ) -> tuple[Sorted, dict[Key, bytes]]:
-        """Two databases: the documents first, each once. What was found on either side is told by its digest."""
+    async def prepare(self, items: Sequence[Item]) -> Prepared | None:
+        """What goes before the transaction: with two databases, the documents; each once, however often. With one,
+        nothing.
+        """
+        return None if self._documents is None else await self._deposit(self._documents, items)
+
+    async def _deposit(self, documents: OrdersDatabase, items: Sequence[Item]) -> Prepared:
+        """The documents first. What was found on either side is told by its digest."""
         async with self._session.connection() as connection:
             await self._catalogue.read(connection)
             found = self._sort(items)
             if not found.submissions:
-                return found, {}
+                return Prepared(found, {})
             known = await digests(connection, found.submissions)
         room = self._catalogue.open_orders < self._settings.max_open_orders
         deposited = await documents.deposit(
@@ -141,24 +151,40 @@ class Door:
             [submission.key for submission in found.submissions],
         )
         crash_point("submitter.documents.after_commit")
-        return found, {**deposited, **known}
+        return Prepared(found, {**deposited, **known})
 
-    async def _send(
-        self,
-        accepted: Accepted,
-        refusals: Sequence[DeadLetter],
-        messages: Sequence[OutMessage],
-        outbox_id: int | None,
-    ) -> None:
-        for fact in accepted.new:
+    async def act(self, connection: Connection, items: Sequence[Item], prepared: Prepared | None) -> Done:
+        """Does what a batch asks for, in the caller's transaction; what is refused is left to the caller to keep."""
+        accepted = Accepted()
+        if prepared is None:
+            await self._catalogue.read(connection)
+            prepared = Prepared(self._sort(items), None)
+        found = prepared.found
+        if found.submissions:
+            accepted = await accept(
+                connection, found.submissions, self._catalogue.open_orders, self._desk, prepared.deposited
+            )
+        await take_down(connection, found.cancels)
+        messages = [
+            *await self._statuses(connection, accepted.new),
+            *await self._statuses(connection, accepted.again, first=False),
+            *await self._answers(connection, found.queries),
+        ]
+        return Done(accepted, len(found.cancels), [*found.refused, *accepted.refused], messages)
+
+    async def tell(self, done: Done, outbox_id: int | None, after: CrashPoint) -> None:
+        """After the commit: statuses and answers, and what belongs to each refusal."""
+        if done.accepted.new or done.cancels:
+            await self._relay.send([outgoing.wake(commands=bool(done.cancels))], None)
+        for fact in done.accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
             metrics.STATUSES.add(1, "received")
             log.debug(events.ORDER_ACCEPTED, order=fact.key, trace=(fact.trace or "")[3:35])
-        for letter in refusals:
+        for letter in done.refused:
             metrics.ORDERS_REFUSED.add(1, letter.reason)
-        letters.report(refusals)
-        about = [message for letter in refusals for message in letters.messages(letter)]
-        await self._relay.send([*messages, *about], outbox_id, "submitter.after_publish")
+        letters.report(done.refused)
+        about = [message for letter in done.refused for message in letters.messages(letter)]
+        await self._relay.send([*done.messages, *about], outbox_id, after)
 
     def _sort(self, items: Sequence[Item]) -> Sorted:
         found = Sorted()
@@ -183,8 +209,8 @@ class Door:
         except ContractError as error:
             found.refused.append(refused(received.delivery, error, client=received.client))
 
-    async def _to_outbox(self, ride: Ride, accepted: Accepted, refusals: Sequence[DeadLetter]) -> int | None:
-        wanted: list[Ref] = [*accepted.refs, *(LetterRef(letter.id) for letter in refusals)]
+    async def to_outbox(self, ride: Ride, wanted: Sequence[Ref]) -> int | None:
+        """The outbox row that says what to tell; None if there is nothing."""
         if not wanted:
             return None
         seconds = self._settings.outbox_lease.total_seconds()
@@ -209,9 +235,9 @@ class Door:
     async def _answers(self, connection: Connection, queries: Sequence[Received]) -> list[OutMessage]:
         messages: list[OutMessage] = []
         for received in queries:
-            facts = await _asked_for(connection, received)
+            facts = await asked_for(connection, received)
             if not facts:
-                messages.append(_unknown(received))
+                messages.append(unknown(received))
             messages += await self._statuses(connection, facts, first=False)
         return messages
 
@@ -232,53 +258,3 @@ def _distinct(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
             seen.add(item.key)
         batch.append(item)
     return batch, []
-
-
-async def _take_down(connection: Connection, cancels: Sequence[Received]) -> None:
-    if not cancels:
-        return
-    await statement("insert_commands").rows(
-        connection,
-        clients=[received.client for received in cancels],
-        order_ids=[received.message.order_id for received in cancels],
-        message_ids=[_command_id(received) for received in cancels],
-        kinds=["cancel"] * len(cancels),
-        data=[_reason(received.message) for received in cancels],
-    )
-
-
-def _command_id(received: Received) -> str:
-    return received.delivery.message_id or f"{received.message.order_id}/cancel"
-
-
-def _reason(message: object) -> str | None:
-    reason = message.reason if isinstance(message, OrderCancel) else None
-    return None if reason is None else orjson.dumps({"reason": reason}).decode()
-
-
-async def _asked_for(connection: Connection, received: Received) -> list[StatusFact]:
-    message = received.message
-    first = message.from_sequence if isinstance(message, OrderQuery) else None
-    if first is not None:
-        rows = await statement("statuses_from").rows(
-            connection, client=received.client, order_id=message.order_id, first=first
-        )
-        if rows:
-            return [StatusFact(**dict(row)) for row in rows]
-    rows = await statement("last_statuses").rows(
-        connection, clients=[received.client], order_ids=[message.order_id]
-    )
-    return [StatusFact(**{name: value for name, value in row.items() if name != "digest"}) for row in rows]
-
-
-def _unknown(received: Received) -> OutMessage:
-    detail = f"there is no order {received.message.order_id!r} of client {received.client!r}"
-    return outgoing.answer(
-        received.reply_queue,
-        received.client,
-        received.message.order_id,
-        "unknown_order",
-        received.delivery.message_id,
-        detail,
-        datetime.now(UTC),
-    )

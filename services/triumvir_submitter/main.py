@@ -18,6 +18,7 @@ from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_submitter.door import Door
+from triumvir_submitter.replays import Replays
 
 
 async def serve(chassis: Chassis) -> None:
@@ -28,7 +29,11 @@ async def serve(chassis: Chassis) -> None:
     relay = Relay(broker.publisher, store.session("outbox"))
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
     documents = await orders_database(chassis, store)
-    door = Door(store.session("door"), relay, undeliverable, settings, UUID(chassis.instance), documents)
+    instance = UUID(chassis.instance)
+    door = Door(store.session("door"), relay, undeliverable, settings, instance, documents)
+    again = store.session("replays")
+    second_door = Door(again, relay, undeliverable, settings, instance, documents)
+    replays = Replays(second_door, again, relay, settings)
     await Lease(chassis, store.session("lease")).start(chassis)
     consumer = await broker.consume(ORDERS, settings.prefetch)
     intake = Intake(
@@ -40,6 +45,7 @@ async def serve(chassis: Chassis) -> None:
         "submitter.after_ack",
     )
     chassis.add_loop(Loop("orders", patient(intake.step), settings.poll_interval))
+    chassis.add_loop(Loop("replays", patient(replays.step), settings.poll_interval))
     chassis.add_readiness("database", store.ready)
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
     chassis.on_drain("relay", relay.drain, order=FLUSH)

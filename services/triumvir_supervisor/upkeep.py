@@ -27,13 +27,15 @@ class Upkeep:
         self._session = session
         self._instance = instance
         self._reasons: set[str] = set()
+        self._queues: set[str] = set()
         self._silence = settings.instance_lease / timedelta(seconds=1) * _SILENT_LEASES
 
     async def step(self) -> bool:
-        """Tidies up, counts what is held, and watches the dead letters of agents that are new."""
+        """Tidies up, counts what waits for people, and watches the dead letters of agents that are new."""
         await self._watch()
         await self.tidy()
         await self._count_held()
+        await self._count_letters()
         return False
 
     async def tidy(self) -> None:
@@ -52,3 +54,11 @@ class Upkeep:
         self._reasons |= held.keys()
         for reason in self._reasons:
             metrics.ORDERS_HELD.set(held.get(reason, 0), reason)
+
+    async def _count_letters(self) -> None:
+        async with self._session.connection() as connection:
+            rows = await statement("count_open_dead_letters").rows(connection)
+        still_open = {row["queue"]: row["letters"] for row in rows}
+        self._queues |= still_open.keys()
+        for queue in self._queues:
+            metrics.DEAD_LETTERS_OPEN.set(still_open.get(queue, 0), queue)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 from typing import Final
 
 import pytest
 
 from tests.faults.cluster import Cluster
+from tests.faults.letters import late, replay
 from tests.faults.shared import SharedCluster
 from triumvir.runtime.crash import CRASH_POINTS
 
@@ -63,6 +65,8 @@ async def crash_twice(cluster: Cluster, point: str) -> None:
         await cluster.load.submit(8)
         if "command" in point:
             await cluster.load.submit(4, "cancelled")
+        if "replay" in point:
+            await replay(cluster, await late(cluster, f"late-{secrets.token_hex(4)}", 4))
         if await victim.dies(times=2, within=2.0):
             break
     assert cluster.crashes(point) == before + 2, f"nobody died twice at {point}"

@@ -38,6 +38,7 @@ def letter_of(delivery: Delivery, reason: str, detail: str, *, client: str | Non
         type=_text(delivery.type),
         correlation_id=_text(delivery.correlation_id),
         reply_to=_text(delivery.reply_to),
+        content_type=_text(delivery.content_type),
         headers=_headers(delivery),
         body=delivery.body,
         at=datetime.now(UTC),
@@ -58,9 +59,10 @@ def delivery_hash(delivery: Delivery) -> bytes:
 
 
 async def insert(connection: Connection, letters: Sequence[DeadLetter]) -> None:
-    """Stores them, in the caller's transaction."""
+    """Stores them, in the caller's transaction; each once, in an order that all writers keep."""
     if not letters:
         return
+    letters = sorted({letter.id: letter for letter in letters}.values(), key=lambda letter: letter.id)
     await statement("insert_dead_letters").rows(
         connection,
         ids=[letter.id for letter in letters],
@@ -72,6 +74,7 @@ async def insert(connection: Connection, letters: Sequence[DeadLetter]) -> None:
         types=[letter.type for letter in letters],
         correlation_ids=[letter.correlation_id for letter in letters],
         reply_to=[letter.reply_to for letter in letters],
+        content_types=[letter.content_type for letter in letters],
         headers=[letter.headers for letter in letters],
         bodies=[letter.body for letter in letters],
     )
@@ -102,6 +105,25 @@ def report(letters: Sequence[DeadLetter]) -> None:
 def of_row(row: Row) -> DeadLetter:
     """From a row of ``dead_letters``."""
     return DeadLetter(**dict(row))
+
+
+def delivery_of(letter: DeadLetter) -> Delivery:
+    """As it came, for another try: its sender is the client that was recorded with it."""
+    return Delivery(
+        queue=letter.queue,
+        body=letter.body,
+        message_id=letter.message_id,
+        type=letter.type,
+        correlation_id=letter.correlation_id,
+        user_id=letter.client,
+        reply_to=letter.reply_to,
+        content_type=letter.content_type,
+        headers=orjson.loads(letter.headers),
+        redelivered=False,
+        timestamp=None,
+        tag=0,
+        channel=None,
+    )
 
 
 def _storable(text: str) -> str:

@@ -100,6 +100,7 @@ class DeadLetter:
     type: str | None
     correlation_id: str | None
     reply_to: str | None
+    content_type: str | None
     headers: str
     body: bytes
     at: datetime

@@ -137,6 +137,25 @@ async def open_documents(settings: Settings, service: str, state: Session) -> Or
     return OrdersDatabase(settings, service, row["id"])
 
 
+async def find_document(settings: Settings, state: Connection, key: Key) -> Document | None:
+    """An operator's look at one document, in whichever database it is; None if there is none.
+
+    Raises StoreError if that database cannot be reached, or is not named.
+    """
+    elsewhere = await statement("documents_elsewhere").row(state)
+    if elsewhere is None:
+        rows = await statement("fetch_documents").rows(state, **keys([key]))
+    elif settings.orders_dsn is None:
+        raise StoreError("this system's documents are in another database; set TRIUMVIR_ORDERS_DSN")
+    else:
+        connection = await _connect(settings, "operator documents", elsewhere["id"])
+        try:
+            rows = await statement("fetch_documents").rows(connection, **keys([key]))
+        finally:
+            connection.terminate()
+    return Document(rows[0]["payload"], rows[0]["digest"]) if rows else None
+
+
 async def migrate_documents(settings: Settings) -> list[str]:
     """Brings the orders database to this release and pairs the state repository with it; what was done, in words.
 

@@ -140,7 +140,7 @@ def _shown(value: object) -> str:
 
 async def ask_cancel(connection: Connection, client: str, order_id: str, who: str, reason: str | None) -> str:
     """Write an operator's cancel down; a scheduler takes it. ``who`` asked is kept. Returns the command's id."""
-    return await _ask(connection, client, order_id, "cancel", who, {"reason": _storable(reason)})
+    return await _ask(connection, client, order_id, "cancel", who, {"reason": storable(reason)})
 
 
 async def ask_move(
@@ -159,7 +159,7 @@ async def ask_move(
     ``fence`` is the order's as the operator saw it: if it has moved on since, it is left alone. ``result`` is the JSON
     text that a skipped step would have returned.
     """
-    members: dict[str, object] = {"reason": _storable(reason), "fence": fence, "result": result}
+    members: dict[str, object] = {"reason": storable(reason), "fence": fence, "result": result}
     return await _ask(connection, client, order_id, action, who, members)
 
 
@@ -173,11 +173,11 @@ async def _ask(
         order_ids=[order_id],
         message_ids=[message_id],
         kinds=[kind],
-        data=[json.dumps({**members, "by": _storable(who)})],
+        data=[json.dumps({**members, "by": storable(who)})],
     )
     return message_id
 
 
-def _storable(text: str | None) -> str | None:
+def storable(text: str | None) -> str | None:
     """What was typed may hold bytes that are no text; they are kept as escapes."""
     return None if text is None else text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()

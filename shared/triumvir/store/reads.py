@@ -136,11 +136,18 @@ class DeadLetterSummary:
     correlation_id: str | None
     bytes: int
     at: datetime
+    settlement: str | None
+    settled_at: datetime | None
+    replay_asked_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be accepted, as it came. ``headers`` is JSON text."""
+    """A message that could not be accepted, as it came. ``headers`` is JSON text.
+
+    ``settlement``: ``replayed``, ``discarded`` or ``resolved``; None while it is open. ``replay_asked_at``: since
+    when a replay waits for a submitter.
+    """
 
     id: UUID
     queue: str
@@ -151,9 +158,36 @@ class DeadLetter:
     type: str | None
     correlation_id: str | None
     reply_to: str | None
+    content_type: str | None
     headers: str
     body: bytes
     at: datetime
+    settlement: str | None
+    settled_at: datetime | None
+    replay_asked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterEvent:
+    """What was done to a dead letter: ``replay_asked``, ``refused_again``, ``replayed``, ``discarded``, ``resolved``,
+    ``came_again``. ``n`` rises.
+    """
+
+    n: int
+    at: datetime
+    who: str
+    what: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedOrder:
+    """What a submission became that was accepted; ``version`` is the one it was pinned to."""
+
+    workflow: str
+    version: int
+    state: str
+    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +242,16 @@ class Reads:
         return await statement("is_command_taken").value(self._connection, **values) is not False
 
     async def dead_letters(
-        self, *, queue: str | None = None, client: str | None = None, limit: int = 50
+        self,
+        *,
+        queue: str | None = None,
+        client: str | None = None,
+        reason: str | None = None,
+        settled: bool = False,
+        limit: int = 50,
     ) -> list[DeadLetterSummary]:
-        """The newest dead letters that match every filter given."""
-        values = {"queue": queue, "client": client, "most": limit}
+        """The newest dead letters that match every filter given; with ``settled``, those that are settled, too."""
+        values = {"queue": queue, "client": client, "reason": reason, "settled": settled, "most": limit}
         return await self._all(DeadLetterSummary, statement("list_dead_letters"), values)
 
     async def dead_letter(self, id_prefix: str) -> DeadLetter | None:
@@ -223,6 +263,16 @@ class Reads:
             raise ConfigurationError(
                 f"more than one dead letter begins with {id_prefix!r}; give more of its id"
             )
+        return found[0] if found else None
+
+    async def letter_log(self, letter_id: UUID) -> list[LetterEvent]:
+        """What was done to a dead letter, oldest first."""
+        return await self._all(LetterEvent, statement("show_dead_letter_log"), {"id": letter_id})
+
+    async def accepted_order(self, client: str, order_id: str) -> AcceptedOrder | None:
+        """What was accepted under this id; None if nothing was."""
+        key = {"client": client, "order_id": order_id}
+        found = await self._all(AcceptedOrder, statement("show_accepted_order"), key)
         return found[0] if found else None
 
     async def workflows(self) -> list[WorkflowRow]:

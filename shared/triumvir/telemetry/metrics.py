@@ -32,6 +32,10 @@ RECOVERIES: Final = Counter(
 )
 COMMANDS: Final = Counter("triumvir.commands", "commands taken", "kind", "outcome")
 DEAD_LETTERS: Final = Counter("triumvir.dead_letters", "messages kept as dead letters", "queue", "reason")
+DEAD_LETTERS_OPEN: Final = Gauge(
+    "triumvir.dead_letters.open", "dead letters that nobody has settled, as supervisors count them", "queue"
+)
+REPLAYS: Final = Counter("triumvir.replays", "replays of dead letters that were answered", "outcome")
 ALERTS: Final = Counter("triumvir.alerts", "alerts raised", "kind")
 STATUSES: Final = Counter("triumvir.statuses", "statuses published to clients", "status")
 PUBLISHES: Final = Counter("triumvir.publishes", "publishes by what became of them", "outcome")

@@ -7,6 +7,9 @@ from typing import Final
 
 from triumvir.broker import ALERTS, WAKE, client_of_status_queue, dead_queue
 from triumvir.broker.admin import QueueDepth
+from triumvir.contracts.codec import order_id_of
+from triumvir.contracts.messages import OrderSubmit
+from triumvir.contracts.names import order_key
 from triumvir.lifecycle import END, RESTING
 from triumvir.testing.evidence import Evidence
 from triumvir.testing.findings import Finding
@@ -27,7 +30,7 @@ def ends(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
 
 
 def submissions(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
-    """A7: what the broker confirmed became an order. (A refused one is no accepted one.)"""
+    """A7: what the broker confirmed became an order. (A refused one is no accepted one until it is replayed.)"""
     for key in sorted(set(evidence.accepted) - set(snapshot.orders)):
         yield Finding("A7", key, "its submission was confirmed, and there is no such order")
     for key in sorted(set(snapshot.documents) - set(snapshot.orders)):
@@ -37,6 +40,13 @@ def submissions(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
             yield Finding("A7", key, "its document is missing")
         elif snapshot.documents[key] != facts.record["digest"]:
             yield Finding("A7", key, "its document is that of another submission")
+    for letter in snapshot.dead_letters:
+        if letter["settlement"] == "replayed" and letter["type"] == OrderSubmit.TYPE:
+            key = order_key(letter["client"], order_id_of(letter["body"]) or "")
+            if key not in snapshot.orders:
+                yield Finding(
+                    "A7", key, f"dead letter {letter['id']} was replayed, and there is no such order"
+                )
 
 
 def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
@@ -46,6 +56,7 @@ def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
         ("outbox", "outbox rows"),
         ("commands", "commands not taken"),
         ("marks", "marked deliveries"),
+        ("replays", "replays not answered"),
     ):
         if left[name]:
             yield Finding("A8", None, f"{left[name]} {what} are left")
@@ -70,10 +81,10 @@ def depths(queues: Mapping[str, QueueDepth]) -> Iterator[Finding]:
 
 
 def dead_letters(snapshot: Snapshot, evidence: Evidence) -> Iterator[Finding]:
-    """A9: what was set aside was meant to be."""
+    """A9: what was set aside was meant to be. One that was replayed is accepted after all."""
     if evidence.expected_dead is None:
         return
     for letter in snapshot.dead_letters:
-        if letter["message_id"] not in evidence.expected_dead:
+        if letter["settlement"] != "replayed" and letter["message_id"] not in evidence.expected_dead:
             said = f"{letter['queue']}: {letter['reason']}: {letter['detail']}"
             yield Finding("A9", None, f"{letter['message_id']} was set aside: {said}")

@@ -32,7 +32,7 @@ def client_name(vhost: str, server_set: ServerSet) -> Iterator[str]:
 def triumvir(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Triumvir]:
-    """Run a command on this test's servers; what it printed, decoded if it was asked for JSON."""
+    """Run a command on this test's servers; what it printed, decoded if that is JSON. ``err``: its notes, too."""
     monkeypatch.setenv("TRIUMVIR_BROKER_URL", settings.broker_url)
     monkeypatch.setenv("TRIUMVIR_MANAGEMENT_URL", settings.management_url)
     monkeypatch.setenv("TRIUMVIR_DATABASE_URL", settings.database_url)
@@ -40,11 +40,11 @@ def triumvir(
     monkeypatch.setenv("COLUMNS", "160")
     equipment.settings.cache_clear()
 
-    def command(*arguments: str, code: int = 0) -> Any:
+    def command(*arguments: str, code: int = 0, err: bool = False) -> Any:
         capsys.readouterr()
         assert execute(arguments) == code, capsys.readouterr()
         said = capsys.readouterr()
-        if code:
+        if code or err:
             return said.out + said.err
         return json.loads(said.out) if "--json" in arguments else said.out
 

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Triumvir
+from tests.orders_database import with_documents_at
 from tests.servers import blocking
 from triumvir.cli import equipment
 from triumvir.settings import Settings
@@ -150,3 +151,82 @@ def test_a_dead_letter_is_shown_as_it_came(triumvir: Triumvir, settings: Setting
     assert triumvir("dead", "show", "aaaa").endswith("{oops\n")
     assert triumvir("dead", "show", "bbbb", "--json")["body_hex"] == "ff00"
     assert "no dead letter" in triumvir("dead", "show", "cccc", code=1)
+
+
+def test_a_letter_is_settled_once_with_a_reason_and_only_then_leaves_the_list(
+    triumvir: Triumvir, settings: Settings
+) -> None:
+    execute(
+        settings,
+        "insert into dead_letters (id, queue, reason, detail, client, headers, body) values"
+        " ('aaaa0000-0000-0000-0000-000000000000', 'orders', 'invalid', 'x', 'shop-a', '{}', '{oops'),"
+        " ('bbbb0000-0000-0000-0000-000000000000', 'agent.lab', 'invalid', 'x', null, '{}', '{')",
+    )
+    assert "Missing option '--note'" in triumvir("dead", "discard", "aaaa", code=2)
+    assert "say why" in triumvir("dead", "discard", "aaaa", "--note", " ", code=2)
+    assert "no dead letter's id begins with 'cccc'" in triumvir(
+        "dead", "discard", "bbbb", "cccc", "--note", "x", code=1
+    )
+    assert len(triumvir("dead", "list", "--json")) == 2, "an id that is none stops it before anything is done"
+    assert triumvir("dead", "discard", "bbbb", "bbbb0000", "--note", "[red]seen") == "bbbb0000  discarded\n"
+    assert "bbbb0000" not in triumvir("dead", "list")
+    assert "discarded" in triumvir("dead", "list", "--all")
+    assert "[red]seen" in triumvir("dead", "show", "bbbb")
+    said = triumvir("dead", "resolve", "bbbb", "aaaa", "--note", "by hand", code=1)
+    assert "bbbb0000  was discarded already, by operator:" in said
+    assert "aaaa0000  resolved" in said
+    assert "aaaa0000  was resolved already" in triumvir("dead", "replay", "aaaa", code=1)
+
+
+def test_a_replay_that_no_submitter_takes_stays_asked_for_and_keeps_others_from_settling_it(
+    triumvir: Triumvir, settings: Settings
+) -> None:
+    execute(
+        settings,
+        "insert into dead_letters (id, queue, reason, detail, client, headers, body) values"
+        " ('aaaa0000-0000-0000-0000-000000000000', 'orders', 'invalid', 'x', 'shop-a', '{}', '{oops')",
+    )
+    assert triumvir("dead", "replay", "aaaa", "--wait", "0") == "aaaa0000  asked for; a submitter takes it\n"
+    assert "replay asked" in triumvir("dead", "list")
+    said = triumvir("dead", "replay", "aaaa", "--wait", "0.2", code=1)
+    assert "no submitter answered within 0.2 s; is one running? It stays asked for" in said
+    said = triumvir("dead", "discard", "aaaa", "--note", "never mind", code=1)
+    assert "aaaa0000  a replay was asked for, by operator:" in said
+    assert [event["what"] for event in triumvir("dead", "show", "aaaa", "--json")["log"]] == ["replay_asked"]
+
+
+def test_a_conflict_is_compared_with_the_document_in_whichever_database_it_is(
+    triumvir: Triumvir, settings: Settings, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def insert(payload: str) -> str:
+        return (
+            "insert into order_documents (client, order_id, payload, digest)"
+            f" values ('shop-a', '1', '{payload}', sha256('x'))"
+        )
+
+    execute(
+        settings,
+        "insert into orders (client, order_id, workflow, version, digest, rank, status_queue)"
+        " values ('shop-a', '1', 'w', 1, sha256('x'), 1, 'status.shop-a')",
+        "insert into dead_letters (id, queue, reason, detail, client, type, headers, body) values"
+        " ('aaaa0000-0000-0000-0000-000000000000', 'orders', 'conflict', 'x', 'shop-a', 'order.submit.v1', '{}',"
+        """ '{"order_id":"1","workflow":"w","version":1,"payload":{"x":"dead"}}')""",
+    )
+    assert triumvir("dead", "show", "aaaa", "--json")["accepted"] is None, "there is nothing to compare with"
+    execute(settings, insert('{"x":"here"}'))
+    (found,) = triumvir("dead", "show", "aaaa", "--json")["accepted"]["differences"]
+    assert (found["path"], found["accepted"], found["dead"]) == ("$.payload.x", "here", "dead")
+    elsewhere = with_documents_at(settings, empty_database_url)
+    execute(elsewhere.model_copy(update={"database_url": empty_database_url}), insert('{"x":"there"}'))
+    assert "not compared with what was accepted: this system's documents are in another database" in triumvir(
+        "dead", "show", "aaaa", err=True
+    )
+    monkeypatch.setenv("TRIUMVIR_ORDERS_DSN", empty_database_url)
+    equipment.settings.cache_clear()
+    (found,) = triumvir("dead", "show", "aaaa", "--json")["accepted"]["differences"]
+    assert found["accepted"] == "there"
+    monkeypatch.setenv("TRIUMVIR_ORDERS_DSN", empty_database_url + "-gone")
+    equipment.settings.cache_clear()
+    assert "not compared with what was accepted: orders database:" in triumvir(
+        "dead", "show", "aaaa", err=True
+    )

@@ -15,6 +15,9 @@ HELD: Final = 500
 COMMANDS_TAKEN: Final = 50_000
 COMMANDS_WAITING: Final = 200
 UNSENT: Final = 20_000
+LETTERS_SETTLED: Final = 50_000
+LETTERS_OPEN: Final = 500
+REPLAYS: Final = 100
 
 _ORDER: Final = """
     insert into orders (client, order_id, workflow, version, digest, state, fence, attempt, step, rank, status_queue,
@@ -30,10 +33,18 @@ _RUNNING: Final = f"""
     clock_timestamp() + (n - $1 / 3) * interval '1 s', null, null
 """
 _HELD: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, 'agent:a' || n % 5, null"
+_LETTERS: Final = """
+    insert into dead_letters (id, queue, reason, detail, client, headers, body, settlement, settled_at,
+                              replay_asked_at)
+    select gen_random_uuid(), 'orders', 'invalid', 'x', 'client-00', '{}', '\\x00',
+           case when n > $2 then 'discarded' end, case when n > $2 then clock_timestamp() end,
+           case when n <= $3::int then clock_timestamp() end
+    from generate_series(1, $1::int + $2::int) as n
+"""
 
 
 async def fill(url: str) -> None:
-    """Orders with a step each, in every state, commands and outbox rows; then what autovacuum would have done."""
+    """Orders with a step each, in every state, commands, letters, outbox rows; then what autovacuum would have done."""
     connection = await asyncpg.connect(
         url, server_settings={"search_path": SCHEMA, "synchronous_commit": "off"}
     )
@@ -64,6 +75,7 @@ async def fill(url: str) -> None:
             " select clock_timestamp() + (n - $1 / 2) * interval '1 s', '[]' from generate_series(1, $1) as n",
             UNSENT,
         )
+        await connection.execute(_LETTERS, LETTERS_SETTLED, LETTERS_OPEN, REPLAYS)
         await connection.execute("vacuum analyze")
     finally:
         await connection.close()

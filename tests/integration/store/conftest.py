@@ -12,7 +12,8 @@ from triumvir.settings import Settings
 from triumvir.store import session
 
 _TABLES = (
-    "admission", "commands", "dead_letters", "deliveries", "documents_elsewhere", "inbox", "instances",
+    "admission", "commands", "dead_letter_log", "dead_letters", "deliveries", "documents_elsewhere", "inbox",
+    "instances",
     "order_documents", "orders", "outbox", "steps", "transitions", "workflows",
 )  # fmt: skip
 

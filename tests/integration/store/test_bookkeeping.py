@@ -136,6 +136,7 @@ def _letter(letter_id: UUID, **changed: Any) -> dict[str, list[Any]]:
         "types": None,
         "correlation_ids": None,
         "reply_to": None,
+        "content_types": "application/json",
         "headers": "{}",
         "bodies": b"\x00\xff",
         **changed,

@@ -46,6 +46,8 @@ SCANS: Final = {
     "orders_with_commands": _scan(
         "commands_waiting_by_age", "orders_client_order_id_key", pages=1200, after=0, most=BATCH
     ),
+    "claim_replay": _scan("dead_letters_replay", "dead_letters_pkey", pages=60, lease_seconds=10.0),
+    "count_open_dead_letters": _scan("dead_letters_open", pages=600),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }
 EXPIRED: Final = _scan("orders_deadline", pages=300, grace_seconds=1.0, after=_LONG_AGO, after_no=0, most=100)

@@ -13,7 +13,7 @@ COMMANDS = (
     "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
     "orders", "orders list", "orders show", "orders cancel",
     "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
-    "dead", "dead list", "dead show",
+    "dead", "dead list", "dead show", "dead replay", "dead discard", "dead resolve",
     "clients", "clients add", "clients list",
     "workflows", "workflows check", "workflows apply", "workflows show", "workflows list",
 )  # fmt: skip

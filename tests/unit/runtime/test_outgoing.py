@@ -174,6 +174,26 @@ def test_a_copy_of_what_is_too_large_to_send_says_how_much_is_left_out() -> None
     assert outgoing.letter_copy(_letter(body=b"x" * MAX_BODY)).body == b"x" * MAX_BODY
 
 
+def test_a_letter_becomes_the_delivery_it_came_as_from_the_client_it_was_recorded_with() -> None:
+    came = delivery(headers={"traceparent": "00-1"}, correlation_id="c", reply_to="status.shop-a.two")
+    again = letters.delivery_of(letters.refused(came, REFUSAL, client="shop-a"))
+    for name in (
+        "queue",
+        "body",
+        "message_id",
+        "type",
+        "correlation_id",
+        "user_id",
+        "reply_to",
+        "content_type",
+    ):
+        assert getattr(again, name) == getattr(came, name)
+    assert again.headers == came.headers
+    assert letters.delivery_of(letters.refused(came, REFUSAL)).user_id is None, (
+        "nobody is trusted by its letter"
+    )
+
+
 def test_the_same_message_has_the_same_letter_and_another_one_another() -> None:
     one = _letter()
     assert one.id == _letter().id

@@ -54,7 +54,7 @@ class Case:
             }
             for number in (1, 2) for direction in ("do", "undo")
         }  # fmt: skip
-        self.leftovers = {"outbox": 0, "commands": 0, "marks": 0, "admitted": 0, "open": 0}
+        self.leftovers = {"outbox": 0, "commands": 0, "marks": 0, "replays": 0, "admitted": 0, "open": 0}
         self.documents = {KEY: b"d"}
         self.dead: list[dict[str, Any]] = []
         self.effects = [
@@ -150,12 +150,30 @@ def spoil(case: Case, what: str) -> None:
             del case.documents[KEY]
         case "other document":
             case.documents[KEY] = b"e"
+        case "replayed into nothing":
+            case.dead.append(letter("replayed", b'{"order_id":"lost"}'))
         case "outbox":
             case.leftovers["outbox"] = 1
+        case "replay":
+            case.leftovers["replays"] = 1
         case "admission":
             case.leftovers["admitted"] = 3
         case "dead letter":
-            case.dead.append({"message_id": "m", "queue": "orders", "reason": "invalid", "detail": "x"})
+            case.dead.append(letter(None))
+
+
+def letter(settlement: str | None, body: bytes | None = None) -> dict[str, Any]:
+    """A dead letter as the audit reads it."""
+    return {
+        "id": "d", "message_id": "m", "queue": "orders", "reason": "invalid", "detail": "x", "client": "shop",
+        "type": "order.submit.v1", "settlement": settlement, "body": body,
+    }  # fmt: skip
+
+
+def test_a_dead_letter_that_became_an_order_is_no_finding() -> None:
+    case = Case()
+    case.dead.append(letter("replayed", b'{"order_id":"1"}'))
+    assert case.found() == []
 
 
 @pytest.mark.parametrize(
@@ -185,7 +203,9 @@ def spoil(case: Case, what: str) -> None:
         ("lone document", "A7", "its document has no state record"),
         ("lost document", "A7", "its document is missing"),
         ("other document", "A7", "its document is that of another submission"),
+        ("replayed into nothing", "A7", "dead letter d was replayed, and there is no such order"),
         ("outbox", "A8", "1 outbox rows are left"),
+        ("replay", "A8", "1 replays not answered are left"),
         ("admission", "A8", "admission counts 3 open orders, there are 0"),
         ("dead letter", "A9", "m was set aside: orders: invalid: x"),
     ],

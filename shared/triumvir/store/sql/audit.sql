@@ -25,14 +25,17 @@ order by no, step_no, direction;
 select client, order_id, digest from order_documents;
 
 -- name: audit_dead_letters
--- What was set aside.
-select id, queue, reason, detail, client, message_id from dead_letters order by at;
+-- What was set aside, and what was to become of it; a replayed one with its body, for the order that it names.
+select id, queue, reason, detail, client, message_id, type, settlement,
+       case when settlement = 'replayed' then body end as body
+from dead_letters order by at;
 
 -- name: audit_leftovers
 -- What must be gone, or add up, once nothing moves.
 select (select count(*) from outbox) as outbox,
        (select count(*) from commands where taken_at is null) as commands,
        (select count(*) from deliveries) as marks,
+       (select count(*) from dead_letters where replay_asked_at is not null) as replays,
        (select coalesce(sum(open), 0)::bigint from admission) as admitted,
        (select count(*) from orders where ended_at is null) as open;
 

@@ -42,15 +42,28 @@ select taken_at is not null from commands where client = :client::text and messa
 
 -- name: list_dead_letters
 -- The newest dead letters that match; bodies stay where they are.
-select id, queue, reason, detail, client, message_id, type, correlation_id, octet_length(body) as bytes, at
+select id, queue, reason, detail, client, message_id, type, correlation_id, octet_length(body) as bytes, at,
+       settlement, settled_at, replay_asked_at
 from dead_letters
-where (:queue::text is null or queue = :queue::text) and (:client::text is null or client = :client::text)
+where (:settled::boolean or settlement is null)
+  and (:queue::text is null or queue = :queue::text) and (:client::text is null or client = :client::text)
+  and (:reason::text is null or reason = :reason::text)
 order by at desc limit :most::int;
 
 -- name: show_dead_letters
 -- Dead letters whose id begins like this; two rows mean that more of the id is needed.
-select id, queue, reason, detail, client, message_id, type, correlation_id, reply_to, headers, body, at
+select id, queue, reason, detail, client, message_id, type, correlation_id, reply_to, content_type, headers, body, at,
+       settlement, settled_at, replay_asked_at
 from dead_letters where id::text like :prefix::text || '%' order by id limit 2;
+
+-- name: show_dead_letter_log
+-- What was done to one dead letter, oldest first.
+select n, at, who, what, note from dead_letter_log where letter = :id::uuid order by n;
+
+-- name: show_accepted_order
+-- What an accepted submission became.
+select workflow, version, state, received_at from orders
+where client = :client::text and order_id = :order_id::text;
 
 -- name: list_workflows
 -- Every version that was applied.
