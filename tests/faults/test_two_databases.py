@@ -23,6 +23,7 @@ YOUNG = "0.5"
 """The age, in seconds, at which a document without an order gets one."""
 NEVER = "600"
 COUNT = 12
+RUNNING = ("scheduler", "agent")
 
 
 async def test_with_two_databases_nothing_is_different(two_databases: Cluster) -> None:
@@ -57,7 +58,7 @@ async def test_a_document_whose_submission_never_comes_again_gets_its_order_once
 ) -> None:
     """The submitter dies between the two writes and the queue is lost with what it held; two supervisors look."""
     cluster = two_databases
-    lost = await lose_between(cluster, count)
+    lost = await lose_between(cluster, count, *RUNNING, "supervisor")
     assert count == 1 or len(lost) > 1, "a batch"
     await (await cluster.add("supervisor", "second supervisor")).ready()
     await eventually_true(
@@ -75,7 +76,7 @@ async def test_a_supervisor_that_dies_as_it_makes_the_order_leaves_it_to_the_nex
     two_databases: Cluster, point: str
 ) -> None:
     cluster = two_databases
-    lost = await lose_between(cluster, COUNT, supervised=False)
+    lost = await lose_between(cluster, COUNT, *RUNNING)
     supervisor = await cluster.add("supervisor", TRIUMVIR_CRASH_AT=f"{point}:1")
     supervisor.restarting = False
     assert await supervisor.dies()
@@ -91,7 +92,7 @@ async def test_a_supervisor_and_late_redeliveries_at_once_make_each_order_once(
 ) -> None:
     """The submissions come again, at two submitters, as the documents come of age under two supervisors."""
     cluster = two_databases
-    lost = await lose_between(cluster, COUNT, supervised=False)
+    lost = await lose_between(cluster, COUNT, *RUNNING)
     starting = [
         cluster.add(kind, name)
         for kind, name in (
@@ -126,11 +127,12 @@ async def test_the_same_orders_at_two_submitters_at_once_are_one_each(two_databa
     assert len(refused(cluster)) == COUNT
 
 
-async def lose_between(cluster: Cluster, count: int, *, supervised: bool = True) -> list[OutMessage]:
-    """Documents without orders, up to so many, whose submissions are gone; returns those submissions."""
+async def lose_between(cluster: Cluster, count: int, *beside: str) -> list[OutMessage]:
+    """Documents without orders, up to so many, whose submissions are gone; ``beside`` runs as well. Returns those
+    submissions.
+    """
     cluster.tune(lone_document_age=YOUNG)
-    kinds = ("scheduler", "agent", *(["supervisor"] if supervised else []))
-    await cluster.start(*kinds)
+    await cluster.start(*beside)
     submitter = await cluster.add("submitter", TRIUMVIR_CRASH_AT=f"{BETWEEN}:1")
     submitter.restarting = False
     await submitter.ready()

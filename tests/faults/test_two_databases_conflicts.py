@@ -13,6 +13,7 @@ from tests.faults.cluster import Cluster
 from tests.faults.test_f53_resubmission import refused, submission
 from tests.faults.test_two_databases import documents, lose_between, send
 from tests.waiting import eventually, eventually_true
+from triumvir.store import operators
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -21,7 +22,7 @@ async def test_a_conflict_with_a_document_that_has_no_order_yet_is_refused_and_t
     two_databases: Cluster,
 ) -> None:
     cluster = two_databases
-    (lone,) = await lose_between(cluster, 1, supervised=False)
+    (lone,) = await lose_between(cluster, 1, "scheduler", "agent")
     await (await cluster.add("submitter", "second submitter")).ready()
     await send(cluster, [submission(cluster, "lone-0", {"ask": {}, "other": 1}, "other")])
     await eventually(lambda: refused(cluster), what="the refusal")
@@ -58,7 +59,9 @@ async def test_a_conflict_with_an_order_whose_document_is_lost_is_refused_and_wr
     ids=["lost", "another's"],
 )
 async def test_an_order_whose_document_is(two_databases: Cluster, change: str) -> None:
-    """...rests in error with an alert before anything is called; its neighbours go on."""
+    """...rests in error with an alert before anything is called; its neighbours go on. A lost one is put back by the
+    same submission, and the order goes on once it is retried.
+    """
     cluster = two_databases
     await cluster.start("submitter", "scheduler", "supervisor")
     waiting = await cluster.load.submit_one("waiting")
@@ -77,6 +80,13 @@ async def test_an_order_whose_document_is(two_databases: Cluster, change: str) -
     said = "its document is missing" if change.startswith("delete") else "is that of another submission"
     assert len(found) == 1, found
     assert said in found[0]
+    if not change.startswith("delete"):
+        return
+    await send(cluster, [submission(cluster, "waiting", {"ask": {}}, "submit")])
+    await eventually_true(lambda: documents(cluster, "select count(*) = 2 from order_documents"))
+    await retry(cluster, waiting.key)
+    await eventually_true(lambda: processed(cluster, "waiting"), within=40, what="the order processed")
+    await cluster.assert_sound()
 
 
 async def assert_refused(cluster: Cluster, message_id: str) -> None:
@@ -86,6 +96,16 @@ async def assert_refused(cluster: Cluster, message_id: str) -> None:
     assert "conflict" in refused(cluster)[message_id]
     assert await cluster.database.fetchval("select array_agg(reason) from dead_letters") == ["conflict"]
     assert "" in cluster.alerts
+
+
+async def retry(cluster: Cluster, key: str) -> None:
+    """As ``triumvir orders retry`` asks for it."""
+    client, _, order_id = key.partition("/")
+    async with operators.connect(cluster.settings) as connection:
+        fence = await connection.fetchval("select fence from orders where order_id = $1", order_id)
+        await operators.ask_move(
+            connection, client, order_id, "retry", who="operator:test", reason=None, fence=fence
+        )
 
 
 async def lose_document(cluster: Cluster, order_id: str) -> None:

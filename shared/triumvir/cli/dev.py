@@ -74,6 +74,7 @@ async def _dev(servers: PrivateServers, agents: list[str], definitions: list[Wor
             broker_url=servers.broker.url,
             management_url=servers.broker.management_url,
             database_url=servers.database.url,
+            orders_dsn=None,
         )
         url = await _prepare(loaded, definitions, client)
         async with _services(servers, agents) as running:

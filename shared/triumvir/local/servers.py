@@ -48,6 +48,7 @@ class PrivateServers:
             "TRIUMVIR_BROKER_URL": self.broker.url,
             "TRIUMVIR_MANAGEMENT_URL": self.broker.management_url,
             "TRIUMVIR_DATABASE_URL": self.database.url,
+            "TRIUMVIR_ORDERS_DSN": "",  # an empty one is none, whatever the environment says
         }
 
     def __enter__(self) -> Self:
