@@ -95,7 +95,8 @@ def _resume(draft: Draft, asked: OperatorAsked) -> None:
         return
     for step in draft.record.steps:
         if step.undo_state == "undo_failed":
-            draft.set_step(replace(step, undo_state=None, undo_tries=0, undo_error=None))
+            # Not as if none had been begun: a late success must not meet its key in the memory of the service.
+            draft.set_step(replace(step, undo_state="undoing", undo_tries=0, undo_error=None))
     begin_compensation(draft, _said(asked, "compensation resumed"))
 
 

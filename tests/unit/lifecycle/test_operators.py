@@ -182,3 +182,20 @@ def test_a_success_that_comes_after_the_order_was_retried_is_not_done_again() ->
     order.reply(late)
     assert order.entry().effect == "certain"
     assert order.entry().generation == 0
+
+
+def test_a_success_that_comes_after_an_undo_was_resumed_is_undone_under_a_new_key() -> None:
+    """The service may have answered the undo that failed, and would answer the next one from memory."""
+    order = OneOrder("one", on_error="compensate", policy=Policy(max_failures=0, jitter_factor=0))
+    order.claim()
+    late = order.success()
+    order.expire(begun=True)
+    order.claim()
+    order.fail()
+    assert order.state == "compensation_failed"
+    ask(order, "resume")
+    order.reply(late)
+    assert order.entry().undo_generation == 1
+    order.claim()
+    order.succeed()
+    assert (order.state, order.entry().undo_state) == ("compensated", "undone")
