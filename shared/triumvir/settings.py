@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,6 +21,9 @@ def _seconds(value: Any) -> Any:
 Seconds = Annotated[
     timedelta, BeforeValidator(_seconds), PlainSerializer(timedelta.total_seconds, return_type=float)
 ]
+
+Transport = Literal["fast", "stock"]
+"""How messages reach RabbitMQ: many to a write below the client library, or all by the client library itself."""
 
 
 class Settings(BaseSettings):
@@ -45,6 +48,12 @@ class Settings(BaseSettings):
         None, description="the Postgres that holds the order documents, if that is another; same schema name"
     )
     quorum_queues: bool = Field(True, description="declare quorum queues; off for single-node test brokers")
+
+    transport: Transport = Field(
+        "fast",
+        description="`stock`: messages to and from RabbitMQ all go through the plain client library, several times "
+        "slower; for when the fast path below it is in doubt",
+    )
 
     health_host: str = Field("127.0.0.1", description="where /livez and /readyz listen")
     health_port: int = Field(0, ge=0, le=65535, description="0: any free port, written to the log")
@@ -115,6 +124,22 @@ class Settings(BaseSettings):
 
     crash_at: str | None = Field(None, description="fault tests: die at this crash point, `name` or `name:n`")
     crash_log: str | None = Field(None, description="fault tests: a line is added here before dying")
+
+
+class _TransportAlone(BaseSettings):
+    """For who has a URL and no settings, as clients do."""
+
+    model_config = SettingsConfigDict(env_prefix="TRIUMVIR_", extra="ignore", env_ignore_empty=True)
+
+    transport: Transport = "fast"
+
+
+def chosen_transport() -> Transport:
+    """TRIUMVIR_TRANSPORT alone. Raises ConfigurationError naming what is wrong with it."""
+    try:
+        return _TransportAlone().transport
+    except ValidationError as error:
+        raise ConfigurationError(f"TRIUMVIR_TRANSPORT: {error.errors()[0]['msg']}") from None
 
 
 def load(**overrides: Any) -> Settings:

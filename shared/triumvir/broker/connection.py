@@ -14,13 +14,18 @@ from typing import Any, Final, TypeVar, cast
 
 import aio_pika
 import aiormq
+from aio_pika.abc import ConnectionParameter
 from aiormq.abc import AbstractConnection
 from aiormq.channel import Channel
 from yarl import URL
 
+from triumvir.broker.fast import compatibility
+from triumvir.broker.fast.channel import HotChannel
+from triumvir.broker.fast.stream import Streams
 from triumvir.broker.foreign import tolerate_foreign_properties
 from triumvir.broker.outlet import Outlet
 from triumvir.errors import BrokerError, BrokerRefused
+from triumvir.settings import Transport, chosen_transport
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
 
@@ -38,9 +43,18 @@ _T = TypeVar("_T")
 _log = get_logger("triumvir.broker")
 
 
+def _only_ours(factory: object) -> object:
+    """A factory cannot be named in a URL."""
+    return factory if isinstance(factory, Streams) else None
+
+
 class _Reconnecting(aio_pika.RobustConnection):
     """aio-pika's own, with a growing and jittered pause between attempts instead of a fixed one."""
 
+    PARAMETERS = (
+        *aio_pika.RobustConnection.PARAMETERS,
+        ConnectionParameter(name="transport_factory", parser=_only_ours, is_kwarg=True),
+    )
     failed_attempts = 0
 
     @property
@@ -64,8 +78,9 @@ class _Reconnecting(aio_pika.RobustConnection):
 class Connection:
     """One connection of a process; ``name`` is what operators see. Made by :func:`connect`."""
 
-    def __init__(self, robust: _Reconnecting, name: str) -> None:
+    def __init__(self, robust: _Reconnecting, name: str, streams: Streams | None) -> None:
         self._robust = robust
+        self._streams = streams
         self._callbacks: set[Callable[[], None]] = set()
         self._epoch = 1
         self._up = True
@@ -92,6 +107,11 @@ class Connection:
     def epoch(self) -> int:
         """1 for the first connect, one more for each reconnect."""
         return self._epoch
+
+    @property
+    def transport(self) -> Transport:
+        """How its hot frames are handled."""
+        return "stock" if self._streams is None else "fast"
 
     @property
     def is_closing(self) -> bool:
@@ -121,6 +141,20 @@ class Connection:
             raise BrokerError(f"{self.name}: no channel could be opened in {timeout:g} s") from None
         Outlet.attach(channel)
         return channel
+
+    def below(self, channel: Channel) -> tuple[HotChannel, asyncio.Event] | None:
+        """The fast side of an open channel, and what is set while the socket takes more. None: it has none."""
+        transport = self._robust.transport
+        stream = self._streams.current if self._streams is not None else None
+        if (
+            stream is None
+            or transport is None
+            or transport.connection is not channel.connection
+            or transport.connection.channels.get(channel.number) is not channel
+        ):
+            return None
+        hot = stream.splitter.channels.get(channel.number)
+        return None if hot is None else (hot, stream.takes_more)
 
     async def close(self, timeout: float = 5.0) -> None:
         """Close it, waiting ``timeout`` seconds for the broker. Unacknowledged deliveries return to their queues."""
@@ -158,15 +192,26 @@ class Connection:
             callback()
 
 
-async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int = HEARTBEAT) -> Connection:
+async def connect(
+    url: str,
+    name: str,
+    *,
+    timeout: float = 10.0,
+    heartbeat: int = HEARTBEAT,
+    transport: Transport | None = None,
+) -> Connection:
     """Connect to the broker at ``url`` within ``timeout`` seconds.
 
-    ``name`` is shown in RabbitMQ's list of connections. Raises BrokerError in words, never with the password.
+    ``name`` is shown in RabbitMQ's list of connections. ``transport`` is TRIUMVIR_TRANSPORT when not given.
+    Raises BrokerError in words, never with the password.
     """
     tolerate_foreign_properties()
     address = _address(url)
     query = {"heartbeat": str(heartbeat), **address.query}
-    robust = _Reconnecting(address.with_query(query), client_properties={"connection_name": name})
+    streams = _streams(transport or chosen_transport())
+    robust = _Reconnecting(
+        address.with_query(query), client_properties={"connection_name": name}, transport_factory=streams
+    )
     try:
         async with asyncio.timeout(timeout):
             await robust.connect(timeout=timeout)
@@ -176,7 +221,18 @@ async def connect(url: str, name: str, *, timeout: float = 10.0, heartbeat: int 
     except BaseException:
         await _abandon(robust)
         raise
-    return Connection(robust, name)
+    return Connection(robust, name, streams)
+
+
+def _streams(transport: Transport) -> Streams | None:
+    """What opens the sockets of a fast connection; None for stock, also where fast would be a risk."""
+    if transport == "stock":
+        return None
+    misfit = compatibility.misfit()
+    if misfit is not None:
+        _log.warning(events.TRANSPORT_FALLBACK, problem=misfit, transport="stock", fix=compatibility.FIX)
+        return None
+    return Streams()
 
 
 async def close_channel(channel: Channel | None, timeout: float = 2.0) -> None:

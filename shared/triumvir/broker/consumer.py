@@ -13,6 +13,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, plain, raise_if_cancelled
 from triumvir.broker.declare import declare
 from triumvir.broker.messages import Delivery
+from triumvir.broker.openings import open_session
 from triumvir.broker.session import AckMode, Session
 from triumvir.broker.topology import Topology, client_of_status_queue
 from triumvir.errors import BrokerError
@@ -220,8 +221,8 @@ class Consumer:
             return
 
     async def _subscribe(self) -> Session:
-        channel = await self._connection.channel(confirms=False, timeout=self._timeout)
-        session = Session(self.queue, channel, self._changed)
+        session = await open_session(self._connection, self.queue, self._changed, self._timeout)
+        channel = session.channel
         try:
             await channel.basic_qos(prefetch_count=self._prefetch, timeout=self._timeout)
             await channel.basic_consume(

@@ -19,10 +19,8 @@ _Decoder = Callable[[bytes], tuple[int, Any]]
 def tolerate_foreign_properties() -> None:
     """Make the property decoders of this process tolerant. Repeating it changes nothing."""
     decode.METHODS["shortstr"] = _short_text
-    decode.METHODS["timestamp"] = _tolerant(decode.timestamp, length=lambda _: 8, instead=lambda: None)
-    decode.METHODS["table"] = _tolerant(
-        decode.field_table, length=lambda value: 4 + int.from_bytes(value[:4], "big"), instead=dict
-    )
+    decode.METHODS["timestamp"] = timestamp
+    decode.METHODS["table"] = table
 
 
 def _short_text(value: bytes) -> tuple[int, str | None]:
@@ -41,3 +39,9 @@ def _tolerant(decoder: _Decoder, length: Callable[[bytes], int], instead: Callab
             return length(value), instead()
 
     return decode_or_replace
+
+
+timestamp = _tolerant(decode.timestamp, length=lambda _: 8, instead=lambda: None)
+"""Bytes taken and the time, or None for one beyond the calendar."""
+table = _tolerant(decode.field_table, length=lambda value: 4 + int.from_bytes(value[:4], "big"), instead=dict)
+"""Bytes taken and the headers, or none at all if one of them cannot be decoded."""

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from triumvir.broker.connection import Connection, close_channel
-from triumvir.broker.lane import Flight, Lane
 from triumvir.broker.messages import Outcome, OutMessage
+from triumvir.broker.openings import open_lane
 from triumvir.broker.sendable import MAX_BODY, fault_of, refuse
+from triumvir.broker.volley import Lane, Volley
 from triumvir.errors import BrokerError
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
@@ -93,12 +94,11 @@ class Publisher:
         suspects: list[int] = []
         while indexes and call.time_left() > 0:
             lane = await self._open_lane(call)
-            started, waiting = lane.start(call.messages, indexes)
-            if started:
-                suspects += await call.land(started)
+            volley, waiting = lane.start(call.messages, indexes)
+            if volley.started:
+                suspects += await call.land(volley)
             else:
-                first = {lane.flights[call.messages[index].message_id] for index in waiting}
-                await asyncio.wait(first, timeout=call.time_left(), return_when=asyncio.FIRST_COMPLETED)
+                await lane.one_lands({call.messages[index].message_id for index in waiting}, call.time_left())
             indexes = waiting
         return suspects
 
@@ -107,13 +107,13 @@ class Publisher:
         groups = _halves(suspects)
         while groups and call.time_left() > 0:
             group = groups.pop(0)
-            lane = Lane(await self._connection.channel(confirms=True, timeout=call.time_left()))
+            lane = await open_lane(self._connection, call.time_left())
             try:
-                started, again = lane.start(call.messages, group)
-                failed = await call.land(started)
+                volley, again = lane.start(call.messages, group)
+                failed = await call.land(volley)
             finally:
                 self._retire(lane)
-            if failed and len(started) == 1:
+            if failed and volley.started == 1:
                 call.outcomes[failed[0]] = refuse(call.messages[failed[0]], lane.closed_because)
             elif failed:
                 groups[:0] = _halves(failed)
@@ -121,15 +121,21 @@ class Publisher:
                 groups.append(again)
 
     async def _open_lane(self, call: _Call) -> Lane:
-        await self._connection.ready(call.time_left())
-        try:
-            async with asyncio.timeout(call.time_left()), self._opening:
-                self._give_up_stale_lane()
-                if self._lane is None or self._lane.channel.is_closed:
-                    self._lane = Lane(await self._connection.channel(confirms=True, timeout=call.time_left()))
-                return self._lane
-        except TimeoutError:
-            raise BrokerError("no channel could be opened in time") from None
+        """The lane, once there is one and its connection takes more. Raises BrokerError when the call is over first."""
+        while True:
+            await self._connection.ready(call.time_left())
+            try:
+                async with asyncio.timeout(call.time_left()), self._opening:
+                    self._give_up_stale_lane()
+                    if self._lane is None or self._lane.is_closed:
+                        self._lane = await open_lane(self._connection, call.time_left())
+                    lane = self._lane
+            except TimeoutError:
+                raise BrokerError("no channel could be opened in time") from None
+            if not await lane.room(call.time_left()):
+                raise BrokerError("the broker has not taken what was sent before")
+            if not lane.is_closed:
+                return lane
 
     def _give_up_stale_lane(self) -> None:
         oldest = self._lane.oldest() if self._lane is not None else None
@@ -138,7 +144,7 @@ class Publisher:
             and oldest is not None
             and _now() - oldest > self._timeout * _STALE_TIMEOUTS
         ):
-            _log.error(events.PUBLISH_UNCONFIRMED, messages=len(self._lane.flights), seconds=_now() - oldest)
+            _log.error(events.PUBLISH_UNCONFIRMED, messages=self._lane.in_flight, seconds=_now() - oldest)
             self._retire(self._lane)
             self._lane = None
 
@@ -162,12 +168,11 @@ class _Call:
         """Seconds; a little more than none once it is over, so that no wait becomes endless."""
         return max(0.0, self.deadline - _now())
 
-    async def land(self, flights: dict[int, Flight]) -> list[int]:
+    async def land(self, volley: Volley) -> list[int]:
         """Wait for the answers, and write them down. Returns those whose channel was closed under them."""
-        await asyncio.wait(flights.values(), timeout=self.time_left())
+        await volley.wait(self.time_left())
         suspects: list[int] = []
-        for index, flight in flights.items():
-            outcome = flight.outcome()
+        for index, outcome in volley.landed.items():
             if outcome is None:
                 suspects.append(index)
             else:

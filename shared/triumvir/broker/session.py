@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from aiormq import spec
@@ -21,7 +23,7 @@ _log = get_logger("triumvir.broker")
 
 
 class Session:
-    """What one channel has delivered. Its deliveries carry it as their ``channel``.
+    """What one channel has delivered. Its deliveries carry it as their ``channel``. This one leaves frames to aiormq.
 
     ``ended`` is set when the channel or the subscription is gone; ``changed`` whenever there is something new.
     """
@@ -58,9 +60,7 @@ class Session:
         method, properties = message.delivery, message.header.properties
         if not isinstance(method, spec.Basic.Deliver) or method.delivery_tag is None or not self.is_alive:
             return
-        self._unsettled[method.delivery_tag] = False
-        self.delivered += 1
-        self.buffer.append(
+        self.keep(
             Delivery(
                 queue=self.queue,
                 body=message.body,
@@ -77,6 +77,12 @@ class Session:
                 channel=self,
             )
         )
+
+    def keep(self, delivery: Delivery) -> None:
+        """Buffer what has come until somebody takes it."""
+        self._unsettled[delivery.tag] = False
+        self.delivered += 1
+        self.buffer.append(delivery)
         self._changed.set()
 
     def take(self, limit: int) -> list[Delivery]:
@@ -102,21 +108,32 @@ class Session:
         """
         async with self._acknowledging:
             front = self._front()
-            if front:
-                await self.channel.basic_ack(front[-1], multiple=len(front) > 1, wait=False)
-                for tag in front:
-                    del self._unsettled[tag]
-            if mode == "single":
-                for tag in [tag for tag, settled in self._unsettled.items() if settled]:
-                    await self.channel.basic_ack(tag, wait=False)
-                    del self._unsettled[tag]
+            behind = self._behind(len(front)) if mode == "single" else []
+            if front or behind:
+                await self.write_acks(front, behind)
+            for tag in (*front, *behind):
+                del self._unsettled[tag]
 
     async def give_back(self) -> None:
         """Return what nobody has taken to the queue, for other consumers."""
-        while self.buffer:
-            tag = self.buffer.popleft().tag
-            await self.channel.basic_nack(tag, requeue=True, wait=False)
+        tags = [delivery.tag for delivery in self.buffer]
+        self.buffer.clear()
+        if tags:
+            await self.write_returns(tags)
+        for tag in tags:
             del self._unsettled[tag]
+
+    async def write_acks(self, front: Sequence[int], behind: Sequence[int]) -> None:
+        """Hand acknowledgements over: one for the whole ``front``, one for each tag of ``behind``."""
+        if front:
+            await self.channel.basic_ack(front[-1], multiple=len(front) > 1, wait=False)
+        for tag in behind:
+            await self.channel.basic_ack(tag, wait=False)
+
+    async def write_returns(self, tags: Sequence[int]) -> None:
+        """Hand over that each of ``tags`` goes back to its queue."""
+        for tag in tags:
+            await self.channel.basic_nack(tag, requeue=True, wait=False)
 
     def end(self) -> None:
         """Deliveries of this channel are void from now on."""
@@ -130,6 +147,10 @@ class Session:
                 break
             front.append(tag)
         return front
+
+    def _behind(self, front: int) -> list[int]:
+        """The settled ones behind so many of a front."""
+        return [tag for tag, settled in islice(self._unsettled.items(), front, None) if settled]
 
     def _on_closed(self, closing: asyncio.Future[Any]) -> None:
         if not closing.cancelled():

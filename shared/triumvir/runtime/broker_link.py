@@ -70,9 +70,9 @@ async def _missing(consumer: Consumer) -> str | None:
 @asynccontextmanager
 async def open_broker(chassis: Chassis, topology: Topology) -> AsyncIterator[BrokerLink]:
     """Connects twice and declares ``topology``. Raises BrokerError, or TopologyMismatch naming the difference."""
-    url, name = chassis.settings.broker_url, f"triumvir {chassis.name}"
-    publishing = await connect(url, f"{name} publish")
-    consuming = await connect(url, f"{name} consume")
+    url, name, transport = chassis.settings.broker_url, f"triumvir {chassis.name}", chassis.settings.transport
+    publishing = await connect(url, f"{name} publish", transport=transport)
+    consuming = await connect(url, f"{name} consume", transport=transport)
     link = BrokerLink(chassis, publishing, consuming, topology)
     try:
         await declare(publishing, topology)

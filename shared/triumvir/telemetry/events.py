@@ -23,6 +23,8 @@ DRAIN_STEP_FAILED: Final = "drain_step_failed"
 # broker and database
 BROKER_CONNECTED: Final = "broker_connected"
 BROKER_LOST: Final = "broker_lost"
+BROKER_STREAM_UNREADABLE: Final = "broker_stream_unreadable"
+TRANSPORT_FALLBACK: Final = "transport_fallback"
 BROKER_CLOSE_INCOMPLETE: Final = "broker_close_incomplete"
 CONSUMER_LOST: Final = "consumer_lost"
 CONSUMER_RESTORED: Final = "consumer_restored"

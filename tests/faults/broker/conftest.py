@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.integration.broker.room import IMPLEMENTATIONS, Room
+from tests.integration.broker.room import TRANSPORTS, Room
 from tests.servers import ServerSet
 from triumvir.local import PrivateServers
 from triumvir.local.broker import PrivateBroker
@@ -25,7 +25,7 @@ def private_vhost(private_servers: PrivateServers) -> Iterator[str]:
         private_servers.broker.start()
 
 
-@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda implementation: implementation.name)
+@pytest.fixture(params=TRANSPORTS)
 async def private_room(private_vhost: str, request: pytest.FixtureRequest) -> AsyncIterator[Room]:
     async with AsyncExitStack() as stack:
         yield Room(private_vhost, request.param, stack)

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from tests.integration.broker.conftest import implementation, proxy, room
+from tests.integration.broker.conftest import proxy, room, transport
 from tests.integration.broker.proxy import BASIC_CANCEL, Proxy
 from tests.integration.broker.room import Room, eventually, message, numbers, queue_topology, take
 from triumvir.broker import Outcome
 
-__all__ = ["implementation", "proxy", "room"]
+__all__ = ["proxy", "room", "transport"]
 
 pytestmark = pytest.mark.faults
 

@@ -6,20 +6,21 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.integration.broker.proxy import Proxy, proxied
-from tests.integration.broker.room import IMPLEMENTATIONS, Implementation, Room
+from tests.integration.broker.room import TRANSPORTS, Room
+from triumvir.settings import Transport
 
 
-@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda implementation: implementation.name)
-def implementation(request: pytest.FixtureRequest) -> Implementation:
-    found: Implementation = request.param
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> Transport:
+    found: Transport = request.param
     return found
 
 
 @pytest.fixture
-async def room(broker_url: str, implementation: Implementation) -> AsyncIterator[Room]:
-    """A vhost of this test's own, seen through one implementation."""
+async def room(broker_url: str, transport: Transport) -> AsyncIterator[Room]:
+    """A vhost of this test's own, seen through one transport."""
     async with AsyncExitStack() as stack:
-        yield Room(broker_url, implementation, stack)
+        yield Room(broker_url, transport, stack)
 
 
 @pytest.fixture

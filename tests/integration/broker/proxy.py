@@ -22,6 +22,8 @@ class Proxy:
         self._passing = asyncio.Event()
         self._passing.set()
         self._swallowed: bytes | None = None
+        self._to_clients: set[asyncio.StreamWriter] = set()
+        self._one_by_one = False
         self.swallowed = 0
 
     @property
@@ -48,6 +50,21 @@ class Proxy:
         """Keep frames of this AMQP method from the client, or none any more; ``swallowed`` counts them."""
         self._swallowed = method
 
+    def dribble(self) -> None:
+        """From now on every byte reaches the client by itself."""
+        self._one_by_one = True
+
+    def inject(self, data: bytes) -> None:
+        """Send this to every client, between two frames of the broker."""
+        for writer in self._to_clients:
+            writer.write(data)
+
+    def cut_after(self, data: bytes) -> None:
+        """Send this to every client, and then close in order, as a broker that dies within a frame."""
+        self.inject(data)
+        for writer in tuple(self._to_clients):
+            writer.close()
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
@@ -61,6 +78,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        self._to_clients.add(writer)
         for pump, source, sink in ((self._pipe, reader, back), (self._pipe_frames, there, writer)):
             self._writers.add(sink)
             pipe = asyncio.get_running_loop().create_task(pump(source, sink))
@@ -90,11 +108,17 @@ class Proxy:
             pass  # cut, by us or by one of the two ends
         finally:
             self._writers.discard(sink)
+            self._to_clients.discard(sink)
             sink.close()
 
     async def _pass_on(self, data: bytes, sink: asyncio.StreamWriter) -> None:
         await self._passing.wait()
-        sink.write(data)
+        if self._one_by_one and sink in self._to_clients:
+            for at in range(len(data)):
+                sink.write(data[at : at + 1])
+                await asyncio.sleep(0)
+        else:
+            sink.write(data)
         await sink.drain()
 
 

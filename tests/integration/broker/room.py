@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import aiormq
@@ -26,41 +25,33 @@ from triumvir.broker import (
     connect,
     declare,
 )
+from triumvir.settings import Transport
 
 DEADLINE = 20.0
 """Seconds that anything may take in these tests."""
 
 
-@dataclass(frozen=True)
-class Implementation:
-    """One way to publish and consume; every conformance test runs on each."""
-
-    name: str
-    publisher: type[Publisher]
-    consumer: type[Consumer]
-
-
-IMPLEMENTATIONS = [Implementation("aio-pika", Publisher, Consumer)]
+TRANSPORTS: tuple[Transport, ...] = ("fast", "stock")
+"""Every conformance test runs on each."""
 
 
 class Room:
     """Connections, publishers and consumers of one test at one vhost, closed in reverse order at its end."""
 
-    def __init__(self, url: str, implementation: Implementation, stack: AsyncExitStack) -> None:
+    def __init__(self, url: str, transport: Transport, stack: AsyncExitStack) -> None:
         self.url = url
-        self.implementation = implementation
+        self.transport = transport
         self._stack = stack
         self._consuming: Connection | None = None
 
     async def connection(self, name: str = "test", *, url: str | None = None, **options: Any) -> Connection:
-        connection = await connect(url or self.url, name, **options)
+        connection = await connect(url or self.url, name, transport=self.transport, **options)
+        assert connection.transport == self.transport
         self._stack.push_async_callback(connection.close)
         return connection
 
     async def publisher(self, connection: Connection | None = None, **options: Any) -> Publisher:
-        publisher = self.implementation.publisher(
-            connection or await self.connection("publishing"), **options
-        )
+        publisher = Publisher(connection or await self.connection("publishing"), **options)
         self._stack.push_async_callback(publisher.close)
         return publisher
 
@@ -69,7 +60,7 @@ class Room:
     ) -> Consumer:
         if connection is None:
             connection = self._consuming = self._consuming or await self.connection("consuming")
-        consumer = self.implementation.consumer(connection, queue, prefetch, **options)
+        consumer = Consumer(connection, queue, prefetch, **options)
         await consumer.start()
         self._stack.push_async_callback(consumer.close)
         return consumer

@@ -51,7 +51,8 @@ async def test_properties_arrive_as_sent(room: Room) -> None:
 
 async def test_bodies_larger_than_a_frame_arrive_whole(room: Room) -> None:
     await room.declare(queue_topology("work"))
-    bodies = [bytes([65 + index]) * size for index, size in enumerate((131_064, 131_065, 262_144, 1_000_003))]
+    sizes = (1, 131_063, 131_064, 131_065, 131_072, 262_128, 262_129, 1_000_003)
+    bodies = [bytes([65 + index]) * size for index, size in enumerate(sizes)]
     outcomes = await (await room.publisher()).publish(
         [message(i, body=body) for i, body in enumerate(bodies)]
     )
@@ -219,15 +220,17 @@ async def test_an_unanswered_publish_stays_in_flight_until_its_channel_is_given_
 
 async def test_a_cancelled_call_leaves_the_publisher_usable(room: Room) -> None:
     await room.declare(queue_topology("work"))
-    publisher = await room.publisher()
+    publisher, cancelled = await room.publisher(), 0
     for steps in range(12):
         running = asyncio.ensure_future(publisher.publish([message(n) for n in range(100)]))
         for _ in range(steps):
             await asyncio.sleep(0)
         running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        await asyncio.wait([running])
+        cancelled += running.cancelled()
+        assert running.cancelled() or running.result() == [CONFIRMED] * 100
         assert await publisher.publish([message(n) for n in range(3)]) == [CONFIRMED] * 3
+    assert cancelled > 2
     assert publisher.oldest_unconfirmed_age() < 10
 
 

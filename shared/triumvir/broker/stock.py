@@ -1,9 +1,9 @@
-"""A publishing channel and what is in flight on it."""
+"""A publishing channel of aiormq and what is in flight on it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -18,6 +18,7 @@ from pamqp.header import ContentHeader
 from triumvir.broker.connection import plain
 from triumvir.broker.messages import Outcome, OutMessage
 from triumvir.broker.sendable import refuse
+from triumvir.broker.volley import Landing, Volley
 
 _PERSISTENT: Final = 2
 
@@ -27,9 +28,9 @@ class Flight(asyncio.Future["spec.Basic.Ack | spec.Basic.Nack"]):
 
     since = 0.0
 
-    def outcome(self) -> Outcome | None:
-        """What became of it. None: its channel was closed under it."""
-        if not self.done() or self.cancelled():
+    def outcome(self) -> Landing:
+        """What became of it, once done."""
+        if self.cancelled():
             return Outcome.UNKNOWN
         match self.exception():
             case None:
@@ -44,55 +45,62 @@ class Flight(asyncio.Future["spec.Basic.Ack | spec.Basic.Nack"]):
                 return Outcome.UNKNOWN
 
 
-class Lane:
-    """A channel and its publishes in flight, by message id.
-
-    aiormq finds the publish of a returned message by its id, so an id is in flight once: until the broker's answer
-    or the end of the channel, even if the call that sent it has stopped waiting.
+class StockLane:
+    """A lane of which aiormq reads the answers.
 
     Frames are written here and the answers are left to aiormq, by the tables that its own ``basic_publish`` keeps:
     that one takes a task, a lock and four context managers for each message, to wait for what an outlet never waits
-    for. Nothing else may publish on the channel, so the count of delivery tags stays right.
+    for.
     """
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.flights: dict[str, Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._loop = asyncio.get_running_loop()
         self._closed_because = "the channel was closed"
         channel.closing.add_done_callback(self._on_closed)
 
-    def start(
-        self, messages: Sequence[OutMessage], indexes: Iterable[int]
-    ) -> tuple[dict[int, Flight], list[int]]:
-        """Send the messages at ``indexes`` whose id is not in flight. Returns their flights, and the other indexes."""
-        started: dict[int, Flight] = {}
-        waiting: list[int] = []
-        since, at = self._loop.time(), datetime.now(UTC)
-        for index in indexes:
-            message = messages[index]
-            if message.message_id in self.flights:
-                waiting.append(index)
-                continue
-            flight = Flight(loop=self._loop)
-            flight.since = since
-            self.flights[message.message_id] = started[index] = flight
-            flight.add_done_callback(partial(self._landed, message.message_id))
-            self._send(message, at, flight)
-        return started, waiting
+    @property
+    def is_closed(self) -> bool:
+        return self.channel.is_closed
 
     @property
     def closed_because(self) -> str:
-        """Why the channel closed, as the broker put it."""
         return self._closed_because
 
+    @property
+    def in_flight(self) -> int:
+        return len(self._flights)
+
+    def start(self, messages: Sequence[OutMessage], indexes: Sequence[int]) -> tuple[Volley, list[int]]:
+        volley, waiting = Volley(self._loop.time()), []
+        at = datetime.now(UTC)
+        for index in indexes:
+            message = messages[index]
+            if message.message_id in self._flights:
+                waiting.append(index)
+                continue
+            flight = Flight(loop=self._loop)
+            flight.since = volley.since
+            volley.expect()
+            self._flights[message.message_id] = flight
+            flight.add_done_callback(partial(self._landed, message.message_id, volley, index))
+            self._send(message, at, flight)
+        return volley, waiting
+
     def oldest(self) -> float | None:
-        """Loop time at which the oldest publish in flight was started; None if there is none."""
-        return next(iter(self.flights.values())).since if self.flights else None
+        return next(iter(self._flights.values())).since if self._flights else None
+
+    async def room(self, timeout: float) -> bool:
+        """aiormq writes without asking, so there always is."""
+        return True
+
+    async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
+        flights = {self._flights[message_id] for message_id in message_ids}
+        await asyncio.wait(flights, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
 
     def cut_off(self, error: BaseException | None = None) -> None:
-        """End what still waits: nobody answers any more."""
-        for flight in tuple(self.flights.values()):
+        for flight in tuple(self._flights.values()):
             if error is None:
                 flight.cancel()
             elif not flight.done():
@@ -126,11 +134,10 @@ class Lane:
             ],
         )
 
-    def _landed(self, message_id: str, flight: asyncio.Future[Any]) -> None:
-        del self.flights[message_id]
+    def _landed(self, message_id: str, volley: Volley, index: int, flight: Flight) -> None:
+        del self._flights[message_id]
         self.channel.message_id_delivery_tag.pop(message_id, None)
-        if not flight.cancelled():
-            flight.exception()  # is looked at by whoever waits; nobody may
+        volley.land(index, flight.outcome())
 
     def _on_closed(self, closing: asyncio.Future[Any]) -> None:
         error = None if closing.cancelled() else closing.exception()
