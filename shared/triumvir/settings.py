@@ -51,8 +51,8 @@ class Settings(BaseSettings):
 
     transport: Transport = Field(
         "fast",
-        description="`stock`: messages to and from RabbitMQ all go through the plain client library, several times "
-        "slower; for when the fast path below it is in doubt",
+        description="`fast`: messages to and from RabbitMQ are handled in batches below the client library; "
+        "`stock`: all is left to it, at several times the cost per message",
     )
 
     health_host: str = Field("127.0.0.1", description="where /livez and /readyz listen")

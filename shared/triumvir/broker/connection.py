@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, cast
 
@@ -17,14 +16,14 @@ import aiormq
 from aio_pika.abc import ConnectionParameter
 from aiormq.abc import AbstractConnection
 from aiormq.channel import Channel
-from yarl import URL
 
+from triumvir.broker.address import plain, read_address, why_not
 from triumvir.broker.fast import compatibility
 from triumvir.broker.fast.channel import HotChannel
 from triumvir.broker.fast.stream import Streams
 from triumvir.broker.foreign import tolerate_foreign_properties
 from triumvir.broker.outlet import Outlet
-from triumvir.errors import BrokerError, BrokerRefused
+from triumvir.errors import BrokerError
 from triumvir.settings import Transport, chosen_transport
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
@@ -206,7 +205,7 @@ async def connect(
     Raises BrokerError in words, never with the password.
     """
     tolerate_foreign_properties()
-    address = _address(url)
+    address = read_address(url)
     query = {"heartbeat": str(heartbeat), **address.query}
     streams = _streams(transport or chosen_transport())
     robust = _Reconnecting(
@@ -217,7 +216,7 @@ async def connect(
             await robust.connect(timeout=timeout)
     except (aiormq.AMQPError, OSError, RuntimeError, TimeoutError) as error:
         await _abandon(robust)
-        raise _why_not(error, address, timeout) from None
+        raise why_not(error, address, timeout) from None
     except BaseException:
         await _abandon(robust)
         raise
@@ -243,11 +242,6 @@ async def close_channel(channel: Channel | None, timeout: float = 2.0) -> None:
         await channel.close(timeout=timeout)
     except CHANNEL_ERRORS as error:
         raise_if_cancelled(error)
-
-
-def plain(error: BaseException) -> str:
-    """What happened, in one line."""
-    return str(error) or repr(error) if not isinstance(error, TimeoutError) else "no answer in time"
 
 
 def raise_if_cancelled(error: BaseException) -> None:
@@ -301,42 +295,3 @@ async def _abandon(robust: _Reconnecting) -> None:
     except CHANNEL_ERRORS as error:
         raise_if_cancelled(error)
         _log.debug(events.BROKER_CLOSE_INCOMPLETE, problem=plain(error))
-
-
-def _address(url: str) -> URL:
-    try:
-        address = URL(url)
-    except ValueError:
-        raise BrokerError(
-            "the broker URL cannot be read: write amqp://user:password@host:port/vhost"
-        ) from None
-    if address.scheme not in ("amqp", "amqps") or not address.host:
-        raise BrokerError("the broker URL must be amqp://user:password@host:port/vhost (or amqps://)")
-    if "no_verify_ssl" in address.query:
-        raise BrokerError(
-            "the broker URL switches TLS verification off (no_verify_ssl): name a cafile instead"
-        )
-    return address
-
-
-def _why_not(error: BaseException, address: URL, timeout: float) -> BrokerError:
-    where = f"{address.host}:{address.port or (5671 if address.scheme == 'amqps' else 5672)}"
-    vhost = address.path.removeprefix("/") or "/"
-    if isinstance(error, TimeoutError):
-        return BrokerError(f"no RabbitMQ answered at {where} within {timeout:g} s")
-    if isinstance(
-        error, aiormq.exceptions.AuthenticationError | aiormq.exceptions.ProbableAuthenticationError
-    ):
-        return BrokerRefused(f"RabbitMQ at {where} refused user {address.user!r}: wrong name or password")
-    if isinstance(error, aiormq.exceptions.InvalidFrameError) and "Connection.OpenOk" in str(error):
-        return BrokerRefused(
-            f"RabbitMQ at {where} does not let user {address.user!r} into vhost {vhost!r}: "
-            "no such vhost, no permission, or a limit is reached"
-        )
-    if isinstance(error, aiormq.exceptions.ConnectionClosed):
-        return BrokerRefused(
-            f"RabbitMQ at {where} refused user {address.user!r} on vhost {vhost!r}: {plain(error)}"
-        )
-    if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
-        return BrokerError(f"TLS with RabbitMQ at {where} failed: {plain(error)}")
-    return BrokerError(f"RabbitMQ at {where} cannot be reached: {plain(error)}")

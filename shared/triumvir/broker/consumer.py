@@ -10,7 +10,8 @@ from typing import Final
 
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, plain, raise_if_cancelled
+from triumvir.broker.address import plain
+from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, raise_if_cancelled
 from triumvir.broker.declare import declare
 from triumvir.broker.messages import Delivery
 from triumvir.broker.openings import open_session

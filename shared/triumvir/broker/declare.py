@@ -9,7 +9,8 @@ from typing import Final
 from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused, ChannelPreconditionFailed
 
-from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, plain, raise_if_cancelled
+from triumvir.broker.address import plain
+from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, raise_if_cancelled
 from triumvir.broker.topology import Binding, ExchangeSpec, QueueSpec, Topology
 from triumvir.errors import BrokerError, TopologyMismatch
 

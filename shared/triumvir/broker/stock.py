@@ -15,7 +15,7 @@ from aiormq.exceptions import AMQPChannelError, ChannelInvalidStateError, Delive
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
-from triumvir.broker.connection import plain
+from triumvir.broker.address import plain
 from triumvir.broker.messages import Outcome, OutMessage
 from triumvir.broker.sendable import refuse
 from triumvir.broker.volley import Landing, Volley

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -12,10 +13,13 @@ BASIC_CANCEL = b"\x00\x3c\x00\x1e"
 
 
 class Proxy:
-    """Passes bytes both ways until told otherwise. ``url`` is the broker's, by way of this proxy."""
+    """Passes bytes both ways until told otherwise. ``url`` is the broker's, by way of this proxy; with ``tls`` it
+    speaks that to clients.
+    """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._target = urlsplit(url)
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -31,6 +35,8 @@ class Proxy:
         assert self._server is not None
         port = self._server.sockets[0].getsockname()[1]
         account = f"{self._target.username}:{self._target.password}"
+        if self._tls is not None:
+            return self._target._replace(scheme="amqps", netloc=f"{account}@localhost:{port}").geturl()
         return self._target._replace(netloc=f"{account}@127.0.0.1:{port}").geturl()
 
     def cut(self) -> None:
@@ -66,7 +72,7 @@ class Proxy:
             writer.close()
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
 
     async def stop(self) -> None:
         assert self._server is not None

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiormq.channel import Channel
 
-from triumvir.broker.connection import plain
+from triumvir.broker.address import plain
 from triumvir.broker.fast import frames, properties
 from triumvir.broker.fast.book import Book
 from triumvir.broker.fast.channel import End, HotChannel

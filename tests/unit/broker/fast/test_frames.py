@@ -7,6 +7,7 @@ from pamqp import commands, frame
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
+from tests.unit.broker.fast.frames_of_a_broker import sent
 from triumvir.broker.fast import frames
 
 MOST = 100
@@ -17,8 +18,7 @@ def test_a_body_is_cut_where_the_client_library_would_cut_it(size: int) -> None:
     body, properties = b"b" * size, commands.Basic.Properties(message_id="m")
     parts = [ContentBody(body[start : start + MOST]) for start in range(0, size, MOST)]
     header = ContentHeader(body_size=size, properties=properties)
-    expected = b"".join(frame.marshal(part, 7) for part in (header, *parts))
-    assert frames.content(7, properties.marshal(), body, MOST) == expected
+    assert frames.content(7, properties.marshal(), body, MOST) == sent(7, header, *parts)
 
 
 def test_a_publish_is_mandatory() -> None:
