@@ -43,7 +43,7 @@ class Splitter:
         if len(self._held) > 1:
             data = b"".join(self._held)
         passed, rest = self._split(data)
-        self._held = [data[rest:]]
+        self._held = [data[rest:]] if rest < len(data) else []
         self._size = len(data) - rest
         return passed
 
