@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
+import psutil
 import pytest
 
 from tests.faults.cluster import Cluster
@@ -61,6 +65,26 @@ async def test_the_orders_database_that_crashes_under_the_whole_mix_costs_no_ord
     await cluster.assert_sound(within=90)
 
 
+async def test_an_orders_database_that_answers_no_more_is_away(
+    two_databases: Cluster, orders_server: PrivateDatabase
+) -> None:
+    """Its connections stay open: time-outs notice, nothing hangs for longer, and nobody gives up."""
+    cluster = two_databases
+    cluster.tune(statement_timeout="1", watchdog_timeout="20")
+    await cluster.start()
+    soon = datetime.now(UTC) + timedelta(seconds=12)
+    later = await cluster.client.submit("trade", {"ask": {}}, order_id="later", not_before=soon)
+    async with under_load(cluster, "good"):
+        await more_ended(cluster, 10)
+        with frozen(orders_server):
+            await eventually_true(lambda: all_held(cluster), within=40, what="the later order held")
+        await more_ended(cluster, 30)
+    await later.result(timeout=20)
+    await cluster.assert_sound()
+    assert await cluster.database.fetchval(BURNT) == 0
+    assert not any(service.exits for service in cluster.services.values()), "nobody gave up"
+
+
 async def test_an_order_in_its_last_step_is_completed_while_the_orders_database_is_away(
     two_databases: Cluster, orders_server: PrivateDatabase
 ) -> None:
@@ -112,6 +136,20 @@ async def test_services_that_start_while_the_orders_database_is_away_wait_for_it
     await asyncio.to_thread(orders_server.start)
     await asyncio.gather(*(service.ready() for service in cluster.services.values()))
     await cluster.assert_sound()
+
+
+@contextmanager
+def frozen(server: PrivateDatabase) -> Iterator[None]:
+    """Every process of the server is stopped in its tracks."""
+    postmaster = psutil.Process(server.pid)
+    processes = [postmaster, *postmaster.children()]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
 
 
 async def all_held(cluster: Cluster) -> bool:
