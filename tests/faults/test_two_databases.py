@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.faults.cluster import Cluster
+from tests.faults.commit_proxy import CommitProxy
 from tests.faults.pressure import said
 from tests.faults.test_f53_resubmission import refused, send_raw, submission
 from tests.waiting import eventually_true
@@ -107,6 +108,25 @@ async def test_a_supervisor_and_late_redeliveries_at_once_make_each_order_once(
     await cluster.assert_sound()
     received = "select count(*) from transitions where status = 'received'"
     assert await cluster.database.fetchval(received) == len(lost)
+
+
+async def test_documents_whose_commit_was_not_answered_are_found_at_the_next_try(
+    two_databases: Cluster,
+) -> None:
+    cluster = two_databases
+    assert cluster.settings.orders_dsn is not None
+    name = "triumvir submitter documents"
+    proxy = CommitProxy(cluster.settings.orders_dsn, frozenset({name}))
+    await proxy.start()
+    try:
+        await cluster.start(TRIUMVIR_ORDERS_DSN=proxy.url)
+        proxy.swallow(name, 3)
+        for _ in range(3):
+            await cluster.load.submit(COUNT, "good")
+        await cluster.assert_sound()
+        assert proxy.swallowed[name] == 3
+    finally:
+        await proxy.stop()
 
 
 async def test_the_same_orders_at_two_submitters_at_once_are_one_each(two_databases: Cluster) -> None:
