@@ -9,7 +9,7 @@ from uuid import UUID
 from triumvir.broker import core_topology
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
-from triumvir.runtime.decisions import Decider
+from triumvir.runtime.decisions import Decider, policy_of
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.drain import FLUSH, TAKING
 from triumvir.runtime.lease import Lease
@@ -54,4 +54,4 @@ async def serve(once: bool, chassis: Chassis) -> None:
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the supervisor until it is told to stop; with ``--once`` for one pass."""
-    run_service("supervisor", partial(serve, "--once" in args))
+    run_service("supervisor", partial(serve, "--once" in args), check=policy_of)

@@ -110,6 +110,10 @@ class Settings(BaseSettings):
         timedelta(seconds=60), description="longest wait before the next attempt"
     )
 
+    policy_file: str | None = Field(
+        None, description="TOML: the settings above by Flow.State.Action; read by schedulers and supervisors"
+    )
+
     supervisor_interval: Seconds = Field(timedelta(seconds=1), description="pause between two scans")
     supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")
 

@@ -19,6 +19,7 @@ from triumvir.cli import (
     migrate,
     moves,
     orders,
+    policy,
     run,
     schema,
     submit,
@@ -50,6 +51,7 @@ app.add_typer(orders.app, name="orders")
 app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")
 app.add_typer(workflows.app, name="workflows")
+app.add_typer(policy.app, name="policy")
 app.command("doctor")(doctor.doctor)
 app.command("schema")(schema.schema)
 app.command("migrate")(migrate.migrate)

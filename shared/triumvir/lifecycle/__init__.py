@@ -1,7 +1,7 @@
 """The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
 from triumvir.lifecycle.decide import decide, set_aside
-from triumvir.lifecycle.draft import HoldReason, Moment, Policy
+from triumvir.lifecycle.draft import HoldReason, Moment
 from triumvir.lifecycle.events import (
     Action,
     Broken,
@@ -14,6 +14,8 @@ from triumvir.lifecycle.events import (
     RetryDue,
 )
 from triumvir.lifecycle.inputs import argument
+from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, Value
+from triumvir.lifecycle.policy import Policy, definition_lines
 from triumvir.lifecycle.record import (
     Decision,
     LogRow,
@@ -27,12 +29,14 @@ from triumvir.lifecycle.record import (
 from triumvir.lifecycle.states import ARROWS, END, LIVE, RESTING, STATUS_OF_STATE, State, is_legal
 
 __all__ = [
+    "ANY",
     "ARROWS",
     "END",
     "LIVE",
     "RESTING",
     "STATUS_OF_STATE",
     "Action",
+    "Bound",
     "Broken",
     "CancelRequested",
     "Claimed",
@@ -45,16 +49,20 @@ __all__ = [
     "OperatorAsked",
     "OrderRecord",
     "Policy",
+    "PolicyLine",
     "Replied",
     "RetryDue",
     "Send",
     "SendAlert",
     "SendRequest",
     "SendStatus",
+    "Setting",
     "State",
     "StepRecord",
+    "Value",
     "argument",
     "decide",
+    "definition_lines",
     "is_legal",
     "set_aside",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from triumvir.lifecycle.dispatch import claimed, retry_due
-from triumvir.lifecycle.draft import Draft, Moment, Policy
+from triumvir.lifecycle.draft import Draft, Moment
 from triumvir.lifecycle.events import (
     Broken,
     CancelRequested,
@@ -18,6 +18,7 @@ from triumvir.lifecycle.events import (
 )
 from triumvir.lifecycle.failure import broken, cancel, expired
 from triumvir.lifecycle.operators import operator_asked
+from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
 from triumvir.workflow import Step, Workflow

@@ -13,7 +13,7 @@ from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.failure import give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
-from triumvir.lifecycle.retry import retry_offset
+from triumvir.lifecycle.retry import retry_at
 
 
 def claimed(draft: Draft) -> None:
@@ -195,7 +195,7 @@ def _dispatch(
         tell=tell if first and lock["attempt"] == 1 else None,
         step_no=step_no,
         step=step_no,
-        complete_by=draft.moment.now + draft.policy.of_step(step).timeout,
+        complete_by=draft.moment.now + draft.step_policy(step_no).timeout,
         wake_at=_wake_at(draft, step_no, 1),
         retries=0,
         not_before=None,
@@ -205,7 +205,5 @@ def _dispatch(
 
 
 def _wake_at(draft: Draft, step_no: int, retry: int) -> Any:
-    policy = draft.policy.of_step(draft.workflow.step(step_no))
-    offset = retry_offset(policy, retry, draft.moment.draw)
-    sent_at = draft.record.sent_at
-    return None if offset is None or sent_at is None else sent_at + offset
+    sent_at, moment = draft.record.sent_at, draft.moment
+    return sent_at and retry_at(draft.step_policy(step_no), retry, moment.draw, sent_at, moment.now)

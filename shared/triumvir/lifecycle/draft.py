@@ -4,39 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
+from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, LogRow, OrderRecord, Send, SendAlert, SendStatus, StepRecord
 from triumvir.lifecycle.retry import RetryPolicy
 from triumvir.lifecycle.states import END, State
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Workflow
 
 HoldReason = Callable[[str, str], str | None]
 """``(agent, operation)`` to why it cannot be dispatched now, or None if it can."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The constant settings that decisions follow: of recovery, and the bounds of what a step may select."""
-
-    step_timeout: timedelta = timedelta(seconds=10)
-    retry_interval: timedelta = timedelta(seconds=3)
-    max_retries: int = 2
-    jitter_factor: float = 0.2
-    max_failures: int = 3
-    reopen_backoff: timedelta = timedelta(seconds=1)
-    reopen_backoff_max: timedelta = timedelta(seconds=60)
-    most_argument_bytes: int = 262_144
-    most_argument_depth: int = 64
-
-    def of_step(self, step: Step) -> RetryPolicy:
-        """The retry policy that binds one step."""
-        timeout = step.complete_within or self.step_timeout
-        return RetryPolicy(timeout, self.retry_interval, self.max_retries, self.jitter_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +84,12 @@ class Draft:
     def alert(self, kind: Any) -> None:
         """Tells the operators why the last move was made."""
         self._sends.append(SendAlert(kind, self.record.history))
+
+    def step_policy(self, step_no: int) -> RetryPolicy:
+        """The policy of what the order does with a step now: run it, or undo it."""
+        step = self.workflow.step(step_no)
+        action = step.undo if self.record.direction == "undo" and step.undo else step.operation
+        return self.policy.of(self.workflow, step, action)
 
     def next_fence(self) -> int:
         """Rises with every claim, re-opening and start of compensation; never behind the database's clock."""

@@ -40,14 +40,14 @@ def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> No
         cancel_now(draft, "cancelled, as was asked for")
     elif not begun:
         _reopen_unbegun(draft, f"no agent began {name}")
-    elif draft.record.failure_count < draft.policy.max_failures:
+    elif draft.record.failure_count < draft.step_policy(step.step_no).max_failures:
         _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again")
     else:
         give_up(draft, f"{name} failed {draft.record.failure_count + 1} times: {step.error}")
 
 
 def _reopen(draft: Draft, why: str) -> None:
-    record, policy = draft.record, draft.policy
+    record, policy = draft.record, draft.step_policy(draft.record.step or 1)
     failures = record.failure_count + 1
     wait = reopen_backoff(failures, policy.reopen_backoff, policy.reopen_backoff_max)
     tell: StatusName | None = None if record.told_retrying else "retrying"
@@ -68,7 +68,7 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
     """Nobody called anything: that burns nothing. From the second in a row on it waits as after a failure, so
     that agents who cannot keep up are not sent the same again at once; three in a row are told to the operators.
     """
-    record, policy = draft.record, draft.policy
+    record, policy = draft.record, draft.step_policy(draft.record.step or 1)
     unbegun = record.unbegun_count + 1
     again = unbegun > 1
     wait = reopen_backoff(unbegun - 1, policy.reopen_backoff, policy.reopen_backoff_max) if again else None
@@ -86,7 +86,7 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
 
 def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
     name = draft.workflow.step(step.step_no).name
-    policy = draft.policy
+    policy = draft.step_policy(step.step_no)
     if not begun and step.undo_error is None:
         _reopen_unbegun(draft, f"no agent began the undo of {name}")
         return

@@ -2,9 +2,9 @@
 
 >>> from datetime import timedelta
 >>> policy = RetryPolicy(timedelta(seconds=10), timedelta(seconds=3), max_retries=2, jitter_factor=0)
->>> [offset.total_seconds() for offset in (retry_offset(policy, n, 0.5) for n in (1, 2)) if offset]
+>>> [delay.total_seconds() for delay in (retry_delay(policy, n, 0.5) for n in (1, 2)) if delay]
 [3.0, 6.0]
->>> retry_offset(policy, 3, 0.5) is None
+>>> retry_delay(policy, 3, 0.5) is None
 True
 >>> [reopen_backoff(k, timedelta(seconds=1), timedelta(seconds=60)).total_seconds() for k in (1, 2, 3, 9)]
 [1.0, 2.0, 4.0, 60.0]
@@ -13,8 +13,10 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+
+from triumvir.lifecycle.policies import Origin
 
 _DOUBLINGS: Final = 60
 """More would only leave the range of a float; every result is capped long before."""
@@ -22,23 +24,48 @@ _DOUBLINGS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a request may take and how often it is sent again while unanswered."""
+    """How long a request may take, how often it is sent again while unanswered, and how often the step is tried.
+
+    Retry n is due ``interval * 2^(n-1)`` after the first send, or after the previous one (``origin``);
+    ``custom_backoffs`` stand in for these delays, and for ``max_retries``.
+    """
 
     timeout: timedelta
     interval: timedelta
     max_retries: int
     jitter_factor: float
+    origin: Origin = "first-call"
+    custom_backoffs: tuple[timedelta, ...] | None = None
+    max_failures: int = 3
+    reopen_backoff: timedelta = timedelta(seconds=1)
+    reopen_backoff_max: timedelta = timedelta(seconds=60)
 
 
-def retry_offset(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:
-    """When re-send ``n`` (from 1) is due, counted from the first send: ``interval * 2^(n-1)``, jittered by
-    ``draw`` (0 to 1). None if there is no such re-send: too many, or not before the timeout.
+def retry_delay(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:
+    """How long after the origin re-send ``n`` (from 1) is due, jittered by ``draw`` (0 to 1). None if there are not
+    so many.
     """
-    if n > policy.max_retries:
+    if policy.custom_backoffs is not None:
+        if n > len(policy.custom_backoffs):
+            return None
+        seconds = policy.custom_backoffs[n - 1].total_seconds()
+    elif n > policy.max_retries:
         return None
-    seconds = policy.interval.total_seconds() * 2.0 ** min(n - 1, _DOUBLINGS)
+    else:
+        seconds = policy.interval.total_seconds() * 2.0 ** min(n - 1, _DOUBLINGS)
     seconds *= 1 + policy.jitter_factor * (2 * draw - 1)
-    return timedelta(seconds=seconds) if seconds < policy.timeout.total_seconds() else None
+    return timedelta(seconds=min(seconds, policy.timeout.total_seconds()))
+
+
+def retry_at(policy: RetryPolicy, n: int, draw: float, first: datetime, now: datetime) -> datetime | None:
+    """When re-send ``n`` is due, by the time of the ``first`` send and of the one just made (``now``). None if there
+    is none: too many, or not before the timeout, which counts from the first send.
+    """
+    delay = retry_delay(policy, n, draw)
+    if delay is None:
+        return None
+    due = (first if policy.origin == "first-call" else now) + delay
+    return due if due < first + policy.timeout else None
 
 
 def reopen_backoff(failures: int, first: timedelta, longest: timedelta) -> timedelta:

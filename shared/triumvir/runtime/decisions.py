@@ -33,6 +33,7 @@ from triumvir.runtime import outgoing
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
 from triumvir.runtime.payloads import Payloads
+from triumvir.runtime.policy_file import read_policies
 from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
 from triumvir.settings import Settings
 from triumvir.store import orders
@@ -48,7 +49,7 @@ NO_HOLDS: Final[HoldReason] = lambda agent, operation: None  # noqa: E731 - the 
 
 
 def policy_of(settings: Settings) -> Policy:
-    """The constant recovery policy that the settings say."""
+    """The recovery policy that the settings say, with the lines of the policy file. Raises ConfigurationError."""
     return Policy(
         step_timeout=settings.step_timeout,
         retry_interval=settings.retry_interval,
@@ -57,6 +58,7 @@ def policy_of(settings: Settings) -> Policy:
         max_failures=settings.max_failures,
         reopen_backoff=settings.reopen_backoff,
         reopen_backoff_max=settings.reopen_backoff_max,
+        lines=read_policies(settings.policy_file) if settings.policy_file else (),
         most_argument_bytes=settings.max_payload_bytes,
         most_argument_depth=settings.max_json_depth,
     )

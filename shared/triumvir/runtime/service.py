@@ -51,11 +51,17 @@ log = logs.get_logger(__name__)
 
 
 def run_service(
-    name: str, main: Callable[[Chassis], Awaitable[None]], settings: Settings | None = None
+    name: str,
+    main: Callable[[Chassis], Awaitable[None]],
+    settings: Settings | None = None,
+    check: Callable[[Settings], object] = lambda settings: None,
 ) -> NoReturn:
-    """Run a service until it is told to stop; exits the process. ``settings`` default to the environment."""
+    """Run a service until it is told to stop; exits the process. ``settings`` default to the environment; what
+    ``check`` raises as ConfigurationError refuses them.
+    """
     try:
         settings = settings or settings_module.load()
+        check(settings)
         crash.configure(settings)
     except ConfigurationError as error:
         _refuse(name, error)

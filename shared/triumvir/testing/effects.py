@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import END, RESTING
+from triumvir.runtime.decisions import policy_of
 from triumvir.settings import Settings
 from triumvir.store.statements import Row
 from triumvir.testing.evidence import Ledger
@@ -88,13 +89,17 @@ def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iter
     Where the ledger tells how many were made, that counts: a call that was written down in a commit whose answer
     was lost may never have been made.
     """
-    budget = settings.calls_per_request * (settings.max_failures + 1)
+    policy = policy_of(settings)
     reached = (
         Counter((call.order, call.step, call.direction) for call in ledger.calls) if ledger else Counter()
     )
     for order, facts in snapshot.orders.items():
         for (step_no, direction), row in facts.inbox.items():
-            name, most = facts.step_name(step_no), budget * (row["generation"] + 1 + facts.moves)
+            defined = facts.workflow.step(step_no)
+            name = defined.name
+            action = defined.undo if direction == "undo" and defined.undo else defined.operation
+            attempts = policy.of(facts.workflow, defined, action).max_failures + 1
+            most = settings.calls_per_request * attempts * (row["generation"] + 1 + facts.moves)
             watched = ledger is not None and ledger.covers(name)
             made = reached[order, name, direction] if watched else row["calls"]
             if made > most:

@@ -15,6 +15,7 @@ COMMANDS = (
     "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
     "dead", "dead list", "dead show", "dead replay", "dead discard", "dead resolve",
     "clients", "clients add", "clients list",
+    "policy", "policy explain", "policy check",
     "workflows", "workflows check", "workflows apply", "workflows show", "workflows list",
 )  # fmt: skip
 

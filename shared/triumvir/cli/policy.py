@@ -1,0 +1,132 @@
+"""``triumvir policy``: which recovery settings bind an action, and where each was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Annotated
+
+import typer
+
+from triumvir.cli.equipment import settings
+from triumvir.cli.output import run, say, show_rows, write_json
+from triumvir.errors import ConfigurationError, DefinitionFileError
+from triumvir.lifecycle import ANY, PolicyLine, Value, definition_lines
+from triumvir.runtime.decisions import policy_of
+from triumvir.store.operators import connect
+from triumvir.store.reads import Reads
+from triumvir.workflow import Step, Workflow
+from triumvir.workflow.durations import spelled
+
+app = typer.Typer(
+    help="Recovery settings by Flow.State.Action: explain, check.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("explain")
+def explain(
+    flow: Annotated[str, typer.Argument(help="The workflow.")],
+    state: Annotated[str, typer.Argument(help="The step.")],
+    action: Annotated[str, typer.Argument(help="Its operation, or its undo.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")] = False,
+) -> None:
+    """Show each recovery setting that binds an action, and the line it came from.
+
+    The environment says what binds everywhere, a definition says how long its step may take, and the file named by
+    TRIUMVIR_POLICY_FILE says what binds the actions it names. More names win; on a tie action, state, flow.
+
+    \b
+    Example:
+      triumvir policy explain order-fulfilment charge charge-card
+    """
+    workflow = _latest(run(_workflows()), flow)
+    step = _step(workflow, state)
+    if action not in (step.operation, step.undo):
+        raise ConfigurationError(f"step {state!r} does not call {action!r}; it calls {_calls(step)}")
+    bound = policy_of(settings()).resolve(flow, state, action, definition_lines(workflow, step))
+    if as_json:
+        write_json(
+            [
+                {"setting": name, "value": shown(line.value), "pattern": line.pattern, "source": line.source}
+                for name, line in bound.items()
+            ]
+        )
+        return
+    rows = ((name, shown(line.value), line.pattern, line.source) for name, line in bound.items())
+    show_rows(("setting", "value", "by", "from"), rows, nothing="no settings")
+
+
+@app.command("check")
+def check() -> None:
+    """Check the policy file, and that every workflow, step and operation it names exists.
+
+    \b
+    Example:
+      TRIUMVIR_POLICY_FILE=policies.toml triumvir policy check
+    """
+    if settings().policy_file is None:
+        raise ConfigurationError("there is no policy file; set TRIUMVIR_POLICY_FILE")
+    lines = policy_of(settings()).lines
+    known = run(_workflows())
+    faults = [fault for line in lines if (fault := _unknown(line, known))]
+    if faults:
+        raise DefinitionFileError(list(dict.fromkeys(faults)))
+    say(f"{settings().policy_file}: {len(lines)} settings, nothing is wrong")
+
+
+async def _workflows() -> list[Workflow]:
+    async with connect(settings()) as connection:
+        return [Workflow.from_json(row.definition) for row in await Reads(connection).workflows()]
+
+
+def _latest(known: list[Workflow], flow: str) -> Workflow:
+    versions = [workflow for workflow in known if workflow.name == flow]
+    if not versions:
+        hint = _hint(flow, [workflow.name for workflow in known])
+        raise ConfigurationError(f"no workflow is called {flow!r}{hint}; see: triumvir workflows list")
+    return max(versions, key=lambda workflow: workflow.version)
+
+
+def _step(workflow: Workflow, state: str) -> Step:
+    for step in workflow.steps:
+        if step.name == state:
+            return step
+    names = [step.name for step in workflow.steps]
+    raise ConfigurationError(
+        f"{workflow.name!r} has no step {state!r}{_hint(state, names)}; its steps are {', '.join(names)}"
+    )
+
+
+def _unknown(line: PolicyLine, known: list[Workflow]) -> str | None:
+    """What is wrong with a pattern that no action of any version matches."""
+    actions = {(w.name, s.name, action) for w in known for s in w.steps for action in _actions(s)}
+    pattern = line.pattern
+    if any(all(p in (ANY, a) for p, a in zip(pattern, action, strict=True)) for action in actions):
+        return None
+    where = f'{line.source}: ["{".".join(pattern)}"]'
+    return f"{where}: no applied workflow has such an action; see: triumvir workflows show"
+
+
+def _actions(step: Step) -> Iterator[str]:
+    yield step.operation
+    if step.undo is not None:
+        yield step.undo
+
+
+def _calls(step: Step) -> str:
+    return " and ".join(_actions(step))
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def shown(value: Value) -> str:
+    """A value as the file spells it."""
+    if isinstance(value, timedelta):
+        return spelled(value)
+    return ", ".join(map(spelled, value)) or "none" if isinstance(value, tuple) else str(value)

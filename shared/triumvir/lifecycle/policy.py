@@ -1,0 +1,86 @@
+"""The policy of a process: its settings, and the lines of a policy file, resolved for one action at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, resolved
+from triumvir.lifecycle.retry import RetryPolicy
+from triumvir.workflow import Step, Workflow
+
+_BASE: Final[Mapping[Setting, tuple[str, str]]] = {
+    "timeout-duration": ("step_timeout", "TRIUMVIR_STEP_TIMEOUT"),
+    "initial-retry-interval": ("retry_interval", "TRIUMVIR_RETRY_INTERVAL"),
+    "max-retries": ("max_retries", "TRIUMVIR_MAX_RETRIES"),
+    "jitter-factor": ("jitter_factor", "TRIUMVIR_JITTER_FACTOR"),
+    "max-failures": ("max_failures", "TRIUMVIR_MAX_FAILURES"),
+    "reopen-backoff": ("reopen_backoff", "TRIUMVIR_REOPEN_BACKOFF"),
+    "reopen-backoff-max": ("reopen_backoff_max", "TRIUMVIR_REOPEN_BACKOFF_MAX"),
+}
+"""Settings of the process, which bind where no line does: field of Policy, and variable."""
+_FIELDS: Final[Mapping[Setting, str]] = {
+    "timeout-duration": "timeout",
+    "initial-retry-interval": "interval",
+    "max-retries": "max_retries",
+    "jitter-factor": "jitter_factor",
+    "backoff-origin": "origin",
+    "custom-backoffs": "custom_backoffs",
+    "max-failures": "max_failures",
+    "reopen-backoff": "reopen_backoff",
+    "reopen-backoff-max": "reopen_backoff_max",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decisions follow: settings of recovery, the lines that say otherwise for some actions, and the bounds of
+    what a step may select.
+    """
+
+    step_timeout: timedelta = timedelta(seconds=10)
+    retry_interval: timedelta = timedelta(seconds=3)
+    max_retries: int = 2
+    jitter_factor: float = 0.2
+    max_failures: int = 3
+    reopen_backoff: timedelta = timedelta(seconds=1)
+    reopen_backoff_max: timedelta = timedelta(seconds=60)
+    most_argument_bytes: int = 262_144
+    most_argument_depth: int = 64
+    lines: tuple[PolicyLine, ...] = ()
+    _known: dict[tuple[str, str, str, timedelta | None], RetryPolicy] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
+
+    def resolve(
+        self, flow: str, state: str, action: str, own: Sequence[PolicyLine] = ()
+    ) -> Mapping[Setting, Bound]:
+        """Every setting as it binds one action, and where that was said; ``own`` lines are the definition's."""
+        return resolved((*self._settings(), *own, *self.lines), flow, state, action)
+
+    def of(self, workflow: Workflow, step: Step, action: str) -> RetryPolicy:
+        """The policy that binds one operation, or undo, of a step."""
+        key = (workflow.name, step.name, action, step.complete_within)
+        known = self._known.get(key)
+        if known is None:
+            bound = self.resolve(workflow.name, step.name, action, definition_lines(workflow, step))
+            values: dict[str, Any] = {_FIELDS[setting]: line.value for setting, line in bound.items()}
+            known = self._known[key] = RetryPolicy(**values)
+        return known
+
+    def _settings(self) -> Iterator[PolicyLine]:
+        for setting, (name, variable) in _BASE.items():
+            yield PolicyLine((ANY, ANY, ANY), setting, getattr(self, name), variable)
+        yield PolicyLine((ANY, ANY, ANY), "backoff-origin", "first-call", "default")
+
+
+def definition_lines(workflow: Workflow, step: Step) -> tuple[PolicyLine, ...]:
+    """What the definition itself says of a step."""
+    if step.complete_within is None:
+        return ()
+    pattern = (workflow.name, step.name, ANY)
+    return (
+        PolicyLine(pattern, "timeout-duration", step.complete_within, "complete_within of the definition"),
+    )

@@ -1,0 +1,83 @@
+"""Policies on real servers: the file binds what it names, and what it gets wrong stops a service from starting."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.integration.services.lab import WORKFLOWS
+from tests.integration.services.workbench import Workbench
+from tests.servers import ServerSet
+from tests.services import Suite, started
+from tests.waiting import eventually_blocking
+
+POLICIES = """
+["solo.a.a"]
+timeout-duration = "1s"
+initial-retry-interval = "300ms"
+max-retries = 2
+jitter-factor = 0
+["trio.Any.Any"]
+max-retries = 0
+timeout-duration = "800ms"
+max-failures = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def suite(server_set: ServerSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    path = tmp_path_factory.mktemp("policies") / "policies.toml"
+    path.write_text(POLICIES)
+    with started(
+        server_set,
+        ("submitter",),
+        ("scheduler",),
+        ("supervisor",),
+        ("agent", "tests.integration.services.lab:lab"),
+        workflows=WORKFLOWS,
+        policy_file=path,
+    ) as suite:
+        yield suite
+
+
+@pytest.fixture
+async def bench(suite: Suite) -> AsyncIterator[Workbench]:
+    async with Workbench(suite, suite.add_client("policies")) as bench:
+        yield bench
+
+
+async def test_the_reference_table_of_retries_holds_before_a_real_broker(bench: Workbench) -> None:
+    """A tenth of its times: sent at 0, again at 3 and 6, given up at 10."""
+    order = await bench.submit("solo", {"a": ["hang", "ok"]})
+    detail = await bench.until_state(order.order_id, "processed", within=30)
+    whys = [row.why for row in detail.history]
+    first = detail.history[whys.index("run a")]
+    again = [row for row in detail.history if row.why.startswith("request sent again")]
+    assert [row.why for row in again] == ["request sent again, retry 1", "request sent again, retry 2"]
+    failed = next(row for row in detail.history if "attempt failed" in row.why)
+    least = [timedelta(milliseconds=ms) for ms in (300, 600, 1000)]
+    assert [row.at - first.at >= due for row, due in zip([*again, failed], least, strict=True)] == [True] * 3
+    assert [call.attempt for call in bench.calls(order.order_id)] == [1, 2]
+
+
+async def test_a_flow_whose_retries_and_failures_are_off_is_undone_at_its_first_timeout(
+    bench: Workbench,
+) -> None:
+    order = await bench.submit("trio", {"b": "hang"})
+    detail = await bench.until_state(order.order_id, "compensated", within=30)
+    assert not [row.why for row in detail.history if "again" in row.why]
+    assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "un-b", "un-a"]
+
+
+def test_a_service_does_not_start_with_a_faulty_policy_file(suite: Suite, tmp_path: Path) -> None:
+    path = tmp_path / "faulty.toml"
+    path.write_text('["Any.Any.Any"]\nmax-retries = "many"\n')
+    scheduler = suite.launch("scheduler", policy_file=path)
+    eventually_blocking(lambda: scheduler.exit_code() == 2, what="the scheduler to refuse its settings")
+    said = scheduler.log.read_text()
+    assert f"{path}:2: " in said
+    assert "is 'many'; give a whole number from 0 to 100" in said
+    assert "Traceback" not in said
