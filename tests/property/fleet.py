@@ -239,10 +239,20 @@ class Fleet:
         return row.fence == fence and row.state != "fenced", row.calls
 
     def fence_off(self, key: tuple[StepKey, Direction], fence: int, now: datetime) -> bool:
-        """A scheduler's write before an operator's hand: nobody may begin any more. May a call still take effect?"""
+        """A scheduler's write before an operator's hand: nobody may begin any more, neither what is undone by hand
+        nor its undo. May a call still take effect?
+        """
+        step, direction = key
+        upto = fence if direction == "do" else EVERY_FENCE
+        rows = [self._fenced_upto((step, "do"), upto)]
+        if direction == "undo":
+            rows.append(self._fenced_upto(key, fence))
+        return any(row.may_take_effect(now) for row in rows)
+
+    def _fenced_upto(self, key: tuple[StepKey, Direction], fence: int) -> Row:
         row = self.rows.setdefault(key, Row())
         row.refuse_upto = max(row.refuse_upto, fence)
-        return row.may_take_effect(now)
+        return row
 
     def _has_live_owner(self, row: Row) -> bool:
         return any(i.id == row.owner and i.alive and i.leased for i in self.instances)

@@ -57,6 +57,7 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
     "agent-forgets-calls-unheard": (Fleet, "_unheard", staticmethod(_nothing)),
     "supervisor-does-not-fence": (Fleet, "close_expired", lambda self, key, fence: (False, 0)),
+    "operator-does-not-fence": (Fleet, "fence_off", lambda self, key, fence, now: False),
 }
 
 

@@ -229,7 +229,8 @@ class World:
         key = ((record.no, step), direction)
         skips = action == "skip" and record.state in RESTING and record.step is not None
         if skips and (
-            fate(self.rules, step) != "runs" or any(call.request.row_key == key for call in self.fleet.calls)
+            fate(self.rules, step) != "runs"
+            or any(call.request.row_key[0] == key[0] for call in self.fleet.calls)
         ):
             return
         under_way = skips and self.fleet.fence_off(key, record.fence, self.now)

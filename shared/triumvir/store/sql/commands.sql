@@ -19,12 +19,17 @@ from orders o join commands c on c.client = o.client and c.order_id = o.order_id
 where o.no = any(:nos::bigint[]) and c.taken_at is null order by c.id;
 
 -- name: fence_off
--- Before an operator does by hand what failed in these (locked, resting) orders: no agent may begin it any more. Shows
--- for which of them one may still be calling.
+-- Before an operator does by hand what failed in these (locked, resting) orders: no agent may begin it any more; if it
+-- is an undo, neither the step itself. Shows for which of them one may still be calling.
 insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
-select o.no, o.step, case o.state when 'error' then 'do' else 'undo' end, 0, 'fenced', o.fence
-from orders o where o.no = any(:nos::bigint[]) and o.state in ('error', 'compensation_failed') and o.step is not null
-order by o.no
+select o.no, o.step, f.direction, 0, 'fenced', f.upto
+from orders o cross join lateral (
+    select 'do', case o.state when 'error' then o.fence else 9223372036854775807 end
+    union all
+    select 'undo', o.fence where o.state = 'compensation_failed'
+) as f(direction, upto)
+where o.no = any(:nos::bigint[]) and o.state in ('error', 'compensation_failed') and o.step is not null
+order by o.no, f.direction
 on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)
 returning no, (state = 'running' or doubt) and complete_by > clock_timestamp() as under_way;
 
