@@ -20,12 +20,17 @@ MOST_CONNECTIONS: Final = 8
 
 
 class Connections:
-    """Connections for the transactions of operations: opened when needed, a bounded number, kept for reuse."""
+    """Connections for the transactions of operations: opened when needed, a bounded number, kept for reuse.
+
+    What an operation set for its session must not reach the next order. It is taken back between the two, when the
+    operation has its commit and nobody waits, unless all connections are in use.
+    """
 
     def __init__(self, settings: Settings, most: int = MOST_CONNECTIONS) -> None:
         self._settings = settings
         self._room = asyncio.Semaphore(most)
         self._idle: list[BusinessConnection] = []
+        self._resets: set[asyncio.Task[None]] = set()
 
     async def acquire(self) -> BusinessConnection:
         await self._room.acquire()
@@ -41,13 +46,29 @@ class Connections:
 
     def release(self, connection: BusinessConnection, *, sound: bool) -> None:
         """Gives it back; one whose state is not certain is cut off, which rolls back what it had open."""
-        if sound and not connection.is_closed():
-            self._idle.append(connection)
-        else:
+        if not sound or connection.is_closed():
             connection.terminate()
-        self._room.release()
+            self._room.release()
+            return
+        task = asyncio.get_running_loop().create_task(self._make_new(connection))
+        self._resets.add(task)
+        task.add_done_callback(self._resets.discard)
+
+    async def _make_new(self, connection: BusinessConnection) -> None:
+        """Its place is free only then: at no time is more than the bounded number open."""
+        try:
+            if await connection.as_new():
+                self._idle.append(connection)
+            else:
+                connection.terminate()
+        except BaseException:
+            connection.terminate()
+            raise
+        finally:
+            self._room.release()
 
     async def close(self) -> None:
+        await asyncio.gather(*self._resets, return_exceptions=True)
         for connection in self._idle:
             connection.terminate()
         self._idle.clear()

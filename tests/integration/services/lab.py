@@ -204,6 +204,26 @@ async def book(ctx: Context, order: dict[str, Any]) -> str:
     return "booked"
 
 
+@lab.operation("session")
+async def session(ctx: Context, order: dict[str, Any]) -> list[Any]:
+    """Runs these statements in its transaction; what it finds of the session before: settings, role, locks."""
+    async with ctx.transaction() as connection:
+        if order.get("codec"):
+            await connection.set_type_codec(
+                "json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads
+            )
+        found = await connection.fetchrow(
+            "select current_setting('search_path'), current_setting('default_transaction_read_only'), current_user,"
+            " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),"
+            " coalesce(current_setting('app.tenant', true), ''), to_regclass('pg_temp.scratch') is null,"
+            " (select count(*) from pg_prepared_statements where from_sql),"
+            " '{}'::json, pg_backend_pid()"
+        )
+        for sql in order.get("sql", []):
+            await connection.execute(sql)
+    return list(found or ())
+
+
 async def _fence_off(ctx: Context) -> None:
     """As a supervisor does that took the attempt for dead, in the middle of its transaction."""
     connection = await asyncpg.connect(os.environ["TRIUMVIR_DATABASE_URL"])
@@ -265,4 +285,5 @@ WORKFLOWS = [
     Workflow("baffled", 1, list(_baffled()), on_error="compensate"),
     *(_solo(name) for name in ("typed", "plain", "busy")),
     _solo("book"),
+    _solo("session"),
 ]

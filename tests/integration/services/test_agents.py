@@ -141,3 +141,33 @@ async def test_many_transactions_at_once_take_turns_on_few_connections(bench: Wo
     assert await asyncio.gather(*(order.result(timeout=30) for order in orders)) == ["booked"] * 30
     backends = "select count(*) from pg_stat_activity where application_name = 'triumvir operation'"
     assert await bench.db.fetchval(f"{backends} and datname = current_database()") <= 8
+
+
+_LEFT_BEHIND = [
+    "set app.tenant = 'one'",
+    "set lock_timeout = '1s'",
+    "select pg_advisory_lock(4711)",
+    "create temp table scratch (k int)",
+    "prepare mine as select 1",
+    "listen something",
+    "declare left_open cursor with hold for select 1",
+    "set search_path = triumvir, pg_temp",
+]
+
+
+@pytest.mark.parametrize("sql", [_LEFT_BEHIND, ["set default_transaction_read_only = on"]])
+async def test_what_an_operation_sets_for_its_session_does_not_reach_the_next_order(
+    bench: Workbench, sql: list[str]
+) -> None:
+    clean = await (await bench.submit("session")).result(timeout=20)
+    await (await bench.submit("session", {"sql": sql})).result(timeout=20)
+    found = await asyncio.gather(*[(await bench.submit("session")).result(timeout=20) for _ in range(10)])
+    assert [after[:-1] for after in found] == [clean[:-1]] * 10
+    assert clean[-1] in [after[-1] for after in found], "the connection was kept"
+
+
+async def test_a_connection_with_a_type_codec_of_an_operation_is_not_used_again(bench: Workbench) -> None:
+    changed = await (await bench.submit("session", {"codec": True})).result(timeout=20)
+    found = await asyncio.gather(*[(await bench.submit("session")).result(timeout=20) for _ in range(10)])
+    assert changed[-2] == {}
+    assert [after[-2] for after in found] == ["{}"] * 10

@@ -94,6 +94,27 @@ where no = :no::bigint and step_no = :step_no::smallint and direction = :directi
   and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
 returning no;
 
+-- name: forget_session
+-- Several statements, run as one script: a session that an operation used is as it was opened. `discard all` by hand,
+-- except that of the prepared statements only those of the operation go.
+close all;
+set session authorization default;
+reset role;
+reset all;
+unlisten *;
+select pg_advisory_unlock_all();
+discard temp;
+discard sequences;
+do $$
+declare
+    prepared name;
+begin
+    for prepared in select p.name from pg_prepared_statements p where p.from_sql loop
+        execute format('deallocate %I', prepared);
+    end loop;
+end
+$$;
+
 -- name: lock_inbox
 -- The row once nobody else is changing it.
 select state, fence from inbox
