@@ -35,19 +35,31 @@ class Claims:
         room = min(self._limit, self._windows.claim_room())
         self._starved = room == 0
         if self._starved:
-            return False
-        clients, unread = await self._claim(room)
-        metrics.ORDERS_CLAIMED.add(len(clients) - len(unread))
+            return await self._begun_ones()
+        clients, unread = await self._claim("claim_candidates", room)
         if unread:
             return await self._stage.fetch(unread)
         return len(clients) == room or len(set(clients)) > 1  # of several, one may have more than its share
+
+    async def _begun_ones(self) -> bool:
+        """No new order can be sent to an agent; one at a later step, or to be undone, may need another agent. It is
+        claimed, or held by the reason that shows why it waits.
+        """
+        if not self._windows.releasable():
+            async with self._stage.look() as connection:
+                if not await statement("begun_waits").value(connection):
+                    return False
+        clients, unread = await self._claim("begun_candidates", self._limit)
+        if unread:
+            return await self._stage.fetch(unread)
+        return len(clients) == self._limit
 
     def wake_if_starved(self) -> None:
         """An answered request makes room: look again, if the last step found none."""
         if self._starved:
             self._stage.claimable.set()
 
-    async def _claim(self, most: int) -> tuple[list[str], list[int]]:
+    async def _claim(self, candidates: str, most: int) -> tuple[list[str], list[int]]:
         """The client of each order that was found claimable, and those whose documents have to be read first."""
         clients: list[str] = []
         nos: list[int] = []
@@ -55,7 +67,7 @@ class Claims:
         try:
             async with self._stage.work("claim") as work:
                 await self._lift_window_holds(work.connection)
-                rows = await statement("claim_candidates").rows(work.connection, most=most)
+                rows = await statement(candidates).rows(work.connection, most=most)
                 unread = self._stage.payloads.to_fetch(row["no"] for row in rows)
                 nos, clients = [row["no"] for row in rows], [row["client"] for row in rows]
                 nos = [no for no in nos if no not in unread] if unread else nos
@@ -67,6 +79,7 @@ class Claims:
             if not is_refused(error):
                 raise
             await self._stage.each("claim", nos, Claimed())
+        metrics.ORDERS_CLAIMED.add(len(clients) - len(unread))
         return clients, unread
 
     async def _lift_window_holds(self, connection: Connection) -> None:

@@ -64,7 +64,7 @@ class Windows:
         for row in requests:
             agent = self._agent_of(row["workflow"], row["version"], row["step"])
             self._under_way[agent] += row["requests"]
-        self._first_agents = frozenset(self._agent_of(*key, 1) for key in current)
+        self._first_agents = frozenset(agent for key in current for agent in self._agents_of_first_step(*key))
         self.held_windows = {row["held_by"] for row in held if row["held_by"].startswith(WINDOW)}
         self._looked_at = time.monotonic()
 
@@ -73,7 +73,10 @@ class Windows:
         return max(0, WINDOW_PER_SLOT * self._slots[agent] - self._under_way[agent])
 
     def claim_room(self) -> int:
-        """How many orders are worth claiming now: those whose agent is absent are claimed too, to be held."""
+        """How many new orders are worth claiming now: those whose agent is absent are claimed too, to be held.
+
+        It says nothing of orders that were begun before: they may be at any step.
+        """
         return max(
             (self.room(agent) if agent in self._slots else self._batch_limit for agent in self._first_agents),
             default=self._batch_limit,
@@ -119,6 +122,18 @@ class Windows:
         """The agent of a step; of a workflow without a definition, none that exists."""
         found = self._definitions.find(workflow, version)
         return "" if found is None else found.step(step_no).agent
+
+    def _agents_of_first_step(self, workflow: str, version: int) -> set[str]:
+        """Of the first step, and of those that come first if the steps before them are skipped."""
+        found = self._definitions.find(workflow, version)
+        if found is None:
+            return {""}
+        agents = set()
+        for step in found.steps:
+            agents.add(step.agent)
+            if step.when is None:
+                break
+        return agents
 
 
 class Reservation:

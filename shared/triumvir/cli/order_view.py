@@ -61,6 +61,8 @@ def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -
         yield f"locked as {order.locked_by}, by instance {order.touched_by or NONE}"
     if order.held_by is not None:
         yield f"[yellow]held by {escaped(order.held_by)}[/yellow]; nothing is counted against it"
+    elif order.state in ("pending", "compensating") and order.locked_by is None and not _is_early(order):
+        yield "waits for a scheduler to claim it: for its turn, for room at its agent, or for a scheduler that runs"
     if order.not_before is not None and order.ended_at is None:
         yield f"next attempt not before {_when(order.not_before, order)}"
     if order.cancel_requested:
@@ -69,6 +71,10 @@ def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -
         yield f"{command.kind} asked for {until(command.at, order.now)} ({escaped(command.message_id)}), not yet taken"
     if order.trace is not None and tracing.is_traceparent(order.trace):
         yield f"trace {tracing.trace_id(order.trace)}"
+
+
+def _is_early(order: OrderRow) -> bool:
+    return order.not_before is not None and order.not_before > order.now
 
 
 def _when(at: datetime, order: OrderRow) -> str:

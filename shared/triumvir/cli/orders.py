@@ -139,6 +139,8 @@ def _summary_row(order: OrderSummary) -> tuple[str, ...]:
         waits = f"its agent, until {moment(order.complete_by)}"
     elif waits is None and order.not_before is not None and order.ended_at is None:
         waits = f"not before {moment(order.not_before)}"
+    elif waits is None and order.state in ("pending", "compensating"):
+        waits = "a scheduler, or room at its agent"
     return (
         order_view.escaped(order_key(order.client, order.order_id)),
         f"{order.workflow} v{order.version}",

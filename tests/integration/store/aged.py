@@ -10,6 +10,7 @@ from tests.servers import SCHEMA
 
 FINISHED: Final = 1_000_000
 WAITING: Final = 2_000
+BEGUN: Final = 500
 RUNNING: Final = 1_000
 HELD: Final = 500
 COMMANDS_TAKEN: Final = 50_000
@@ -28,6 +29,7 @@ _ORDER: Final = """
 _ALIVE: Final = "'status.x', 3, 4,"
 _FINISHED: Final = f"'processed', n, 1, 3, n, {_ALIVE} null, null, null, null, clock_timestamp()"
 _WAITING: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, null, null"
+_BEGUN: Final = f"'pending', n, 1, 1, n, {_ALIVE} null, null, null, null, null"
 _RUNNING: Final = f"""
     'processing', n, 1, 1, n, {_ALIVE} gen_random_uuid(), clock_timestamp() + (n - $1 / 2) * interval '1 s',
     clock_timestamp() + (n - $1 / 3) * interval '1 s', null, null
@@ -52,6 +54,7 @@ async def fill(url: str) -> None:
         for prefix, count, columns in (
             ("'done-'", FINISHED, _FINISHED),
             ("'waiting-'", WAITING, _WAITING),
+            ("'begun-'", BEGUN, _BEGUN),
             ("'running-'", RUNNING, _RUNNING),
             ("'held-'", HELD, _HELD),
         ):

@@ -136,3 +136,19 @@ async def test_an_instance_that_fell_silent_is_removed_after_its_grace(
     removed = await statement("remove_lapsed_instances").rows(connection, grace_seconds=5.0)
     assert len(removed) == 1
     assert await connection.fetchval("select id from instances") == recent
+
+
+async def test_orders_that_were_begun_are_found_among_new_ones_when_they_are_due(
+    connection: asyncpg.Connection,
+) -> None:
+    await make_orders(connection, [f"new-{n}" for n in range(20)])
+    later = datetime.now(UTC) + timedelta(hours=1)
+    due, held, undoing = await make_orders(connection, ["due", "held", "undoing"])
+    (early,) = await make_orders(connection, ["early"], not_before=later)
+    assert not await statement("begun_waits").value(connection)
+    await connection.execute("update orders set attempt = 1 where no = any($1)", [due, held, early, undoing])
+    await connection.execute("update orders set state = 'compensating' where no = $1", undoing)
+    await hold(connection, [held], "window:lab")
+    assert await statement("begun_waits").value(connection)
+    rows = await statement("begun_candidates").rows(connection, most=100)
+    assert {row["no"] for row in rows} == {due, undoing}

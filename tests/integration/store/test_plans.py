@@ -38,6 +38,8 @@ def _scan(*indexes: str, pages: int, **values: Any) -> Scan:
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 SCANS: Final = {
     "claim_candidates": _scan("orders_claim", pages=1500, most=BATCH),
+    "begun_candidates": _scan("orders_begun", "orders_pkey", pages=1500, most=BATCH),
+    "begun_waits": _scan("orders_begun", pages=20),
     "due_timers": _scan("orders_wake", pages=1500, most=BATCH),
     "next_timer": _scan("orders_wake", pages=20),
     "requests_under_way": _scan("orders_deadline", pages=1000),

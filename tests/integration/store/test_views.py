@@ -98,6 +98,18 @@ async def test_orders_of_absent_agents_are_claimed_to_be_held(
     assert windows.claim_room() == 8
 
 
+async def test_a_first_step_that_may_be_skipped_makes_room_for_the_next(
+    windows: Windows, connection: asyncpg.Connection
+) -> None:
+    maybe = Step("a", agent="lab", operation="a", when="payload.go")
+    await connection.execute("delete from workflows")
+    await apply_workflow(connection, Workflow("perhaps", 1, [maybe, *TRIO.steps[1:]]))
+    await live_instance(connection, operations=LAB, slots=1)
+    await live_instance(connection, operations=("far/b",), slots=3)
+    await _look(windows)
+    assert windows.claim_room() == 6
+
+
 async def test_a_definition_that_is_missing_or_odd_is_unknown_and_the_others_are_read(
     connection: asyncpg.Connection,
 ) -> None:

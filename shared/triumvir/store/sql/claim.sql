@@ -28,6 +28,23 @@ from (select client from clients order by random()) as turn cross join lateral (
 ) as candidate
 limit :most::int;
 
+-- name: begun_candidates
+-- Claimable orders that an agent was called for before, locked, the longest due first: re-opened, taken out of a hold,
+-- or to be undone. Which agent they need is not that of a first step. pending | compensating -> (decided next)
+select no, client from orders
+where held_by is null and locked_by is null and state in ('pending', 'compensating') and attempt > 0
+  and coalesce(not_before, '-infinity') <= statement_timestamp()
+order by coalesce(not_before, '-infinity') limit :most::int
+for no key update skip locked;
+
+-- name: begun_waits
+-- Whether there are such orders.
+select exists (
+    select from orders
+    where held_by is null and locked_by is null and state in ('pending', 'compensating') and attempt > 0
+      and coalesce(not_before, '-infinity') <= statement_timestamp()
+);
+
 -- name: due_timers
 -- Requests whose re-send is due, locked.
 select no from orders where wake_at <= clock_timestamp()
