@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import orjson
 
@@ -15,11 +16,13 @@ from triumvir.store.statements import Connection, statement
 from triumvir_submitter.admission import Received
 
 
-async def take_down(connection: Connection, cancels: Sequence[Received]) -> None:
-    """Writes cancels down, each once by its message id, in the caller's transaction."""
+async def take_down(connection: Connection, cancels: Sequence[Received]) -> list[Received]:
+    """Writes cancels down, each once by its order and message id, in the caller's transaction. Returns those that
+    were written down before: their senders wait for an answer that was given already, or is still to come.
+    """
     if not cancels:
-        return
-    await statement("insert_commands").rows(
+        return []
+    written = await statement("insert_commands").rows(
         connection,
         clients=[received.client for received in cancels],
         order_ids=[received.message.order_id for received in cancels],
@@ -27,10 +30,13 @@ async def take_down(connection: Connection, cancels: Sequence[Received]) -> None
         kinds=["cancel"] * len(cancels),
         data=[_reason(received.message) for received in cancels],
     )
+    new = {(row["client"], row["order_id"], row["message_id"]) for row in written}
+    return [received for received in cancels if (*received.key, _command_id(received)) not in new]
 
 
 def _command_id(received: Received) -> str:
-    return received.delivery.message_id or f"{received.message.order_id}/cancel"
+    """Without a message id, one cancel is told from another by what it says: a redelivery is the same one."""
+    return received.delivery.message_id or f"cancel/{sha256(received.delivery.body).hexdigest()}"
 
 
 def _reason(message: object) -> str | None:

@@ -164,11 +164,12 @@ class Door:
             accepted = await accept(
                 connection, found.submissions, self._catalogue.open_orders, self._desk, prepared.deposited
             )
-        await take_down(connection, found.cancels)
+        repeated = await take_down(connection, found.cancels)
         messages = [
             *await self._statuses(connection, accepted.new),
             *await self._statuses(connection, accepted.again, first=False),
             *await self._answers(connection, found.queries),
+            *await self._answers(connection, repeated),
         ]
         return Done(accepted, len(found.cancels), [*found.refused, *accepted.refused], messages)
 
@@ -233,10 +234,13 @@ class Door:
         ]
 
     async def _answers(self, connection: Connection, queries: Sequence[Received]) -> list[OutMessage]:
+        """The statuses that are asked for. A repeated cancel is a question for the present one; if its order has yet
+        to come, so has its answer.
+        """
         messages: list[OutMessage] = []
         for received in queries:
             facts = await asked_for(connection, received)
-            if not facts:
+            if not facts and isinstance(received.message, OrderQuery):
                 messages.append(unknown(received))
             messages += await self._statuses(connection, facts, first=False)
         return messages

@@ -119,7 +119,7 @@ def _move(key: str, action: Action, reason: str | None, wait: float, result: str
                 result=result,
             )
             until = time.monotonic() + wait
-            while not await Reads(connection).is_taken(client, asked):
+            while not await Reads(connection).is_taken(client, order_id, asked):
                 if time.monotonic() >= until:
                     return seen, None
                 await asyncio.sleep(_LOOK_SECONDS)

@@ -236,9 +236,9 @@ class Reads:
                 commands=await self._all(CommandRow, statement("show_commands"), key),
             )
 
-    async def is_taken(self, client: str, message_id: str) -> bool:
-        """Whether a scheduler has taken what was asked under this id."""
-        values = {"client": client, "message_id": message_id}
+    async def is_taken(self, client: str, order_id: str, message_id: str) -> bool:
+        """Whether a scheduler has taken what was asked of an order under this id."""
+        values = {"client": client, "order_id": order_id, "message_id": message_id}
         return await statement("is_command_taken").value(self._connection, **values) is not False
 
     async def dead_letters(

@@ -229,6 +229,28 @@ async def test_a_cancel_sent_twice_is_taken_once(bench: Workbench) -> None:
     assert await bench.db.fetchval("select count(*) from commands where order_id = $1", order_id) == 1
 
 
+async def test_one_message_id_cancels_every_order_it_is_sent_for(bench: Workbench) -> None:
+    sender, ids = await bench.sender(), [new_id() for _ in range(3)]
+    for order_id in ids:
+        await sender.send(_order(order_id, workflow="missing"))
+        await sender.hears(order_id=order_id, status="held")
+    for order_id in ids:
+        await sender.send({"order_id": order_id}, "order.cancel.v1", message_id="cancel")
+    for order_id in ids:
+        await sender.hears(order_id=order_id, status="cancelled")
+
+
+async def test_a_cancel_sent_again_is_answered_with_the_present_status(bench: Workbench) -> None:
+    sender, order_id = await bench.sender(), new_id()
+    await sender.send(_order(order_id))
+    await sender.hears(order_id=order_id, status="completed")
+
+    told = {"order_id": order_id, "status": "cancel_refused", "sequence": 3}
+    for sent in range(1, 4):
+        await sender.send({"order_id": order_id}, "order.cancel.v1", message_id="the-same")
+        await sender.hears_times(sent, **told)
+
+
 async def test_statuses_go_to_the_queue_that_the_submission_named(bench: Workbench) -> None:
     connection = await connect(bench.suite.settings.broker_url, "test")
     await declare(connection, client_topology(bench.account.name, "two", quorum=False))

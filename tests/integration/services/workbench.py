@@ -65,6 +65,14 @@ class Sender:
         assert found is not None
         return found
 
+    async def hears_times(self, times: int, **members: Any) -> None:
+        """Until a status with all these members has come exactly so often."""
+
+        def count() -> int:
+            return len([status for status in self.heard if members.items() <= status.items()])
+
+        await eventually(lambda: count() == times, what=f"{times} of {members}")
+
 
 class Workbench:
     """``async with Workbench(suite, account) as bench``."""

@@ -96,6 +96,29 @@ async def test_a_command_is_taken_down_once_and_taken_once(connection: asyncpg.C
     assert await statement("read_commands").rows(connection, nos=[no]) == []
 
 
+async def test_one_message_id_for_two_orders_is_two_commands_shown_as_sent(
+    connection: asyncpg.Connection,
+) -> None:
+    nos = await make_orders(connection, ["one", "two"])
+    for order_id in ("one", "two"):
+        await _ask(connection, order_id, "cancel-1")
+    assert len(await statement("read_commands").rows(connection, nos=nos)) == 2
+    (shown,) = await statement("show_commands").rows(connection, client="shop-a", order_id="two")
+    assert shown["message_id"] == "cancel-1"
+
+
+async def test_a_release_before_this_one_still_writes_commands_down(connection: asyncpg.Connection) -> None:
+    (no,) = await make_orders(connection, ["one"])
+    for _ in range(2):
+        await connection.execute(
+            "insert into commands (client, order_id, message_id, kind) values ('shop-a', 'one', 'old', 'cancel')"
+            " on conflict (client, message_id) do nothing"
+        )
+    assert len(await statement("read_commands").rows(connection, nos=[no])) == 1
+    (shown,) = await statement("show_commands").rows(connection, client="shop-a", order_id="one")
+    assert shown["message_id"] == "old"
+
+
 async def test_commands_are_forgotten_after_a_day_unless_their_order_has_yet_to_take_them(
     connection: asyncpg.Connection,
 ) -> None:

@@ -1,8 +1,13 @@
--- name: insert_commands!
--- Taken down without a look at the order: looking first would lose a cancel that crosses its submission.
+-- name: insert_commands
+-- Taken down without a look at the order: looking first would lose a cancel that crosses its submission. A message id is
+-- one within its order: kept as `order_id message_id` (an order id has no blank), so that the constraint, which releases
+-- before this one name in their inserts, stands. Shows what is new.
 insert into commands (client, order_id, message_id, kind, data)
-select * from unnest(:clients::text[], :order_ids::text[], :message_ids::text[], :kinds::text[], :data::text[])
-on conflict (client, message_id) do nothing;
+select u.client, u.order_id, u.order_id || ' ' || u.message_id, u.kind, u.data
+from unnest(:clients::text[], :order_ids::text[], :message_ids::text[], :kinds::text[], :data::text[])
+     as u(client, order_id, message_id, kind, data)
+on conflict (client, message_id) do nothing
+returning client, order_id, substr(message_id, length(order_id) + 2) as message_id;
 
 -- name: orders_with_commands
 -- A page of the commands that wait, each with its order if that has come: those without must not hide the others.

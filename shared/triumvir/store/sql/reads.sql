@@ -33,12 +33,15 @@ from transitions where no = :no::bigint order by n;
 
 -- name: show_commands
 -- What was asked of one order and not yet taken.
-select kind, data, message_id, at from commands
+select kind, data, at,
+       case when starts_with(message_id, order_id || ' ') then substr(message_id, length(order_id) + 2)
+            else message_id end as message_id
+from commands
 where client = :client::text and order_id = :order_id::text and taken_at is null order by id;
 
 -- name: is_command_taken
 -- Whether a scheduler has taken this command.
-select taken_at is not null from commands where client = :client::text and message_id = :message_id::text;
+select taken_at is not null from commands where client = :client::text and message_id = :order_id::text || ' ' || :message_id::text;
 
 -- name: list_dead_letters
 -- The newest dead letters that match; bodies stay where they are.
