@@ -8,6 +8,7 @@ from functools import partial
 from uuid import UUID
 
 from triumvir.agent import Agent
+from triumvir.agent.running import Runner
 from triumvir.broker import agent_queue, agent_topology, core_topology
 from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import open_broker
@@ -20,7 +21,7 @@ from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_agent.inbox import Inbox
-from triumvir_agent.taking import Taking, open_threads
+from triumvir_agent.taking import Taking
 from triumvir_agent.targets import load
 from triumvir_agent.transactions import Connections
 from triumvir_agent.worker import Worker, open_desk
@@ -37,13 +38,14 @@ async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
     connections = Connections(settings)
     desk = open_desk(inbox, broker.publisher, connections, undeliverable, settings)
-    open_threads(settings.slots * len(agents))
     offers = [offer for agent in agents.values() for offer in agent.offers]
     await Lease(chassis, store.session("lease"), operations=offers, slots=settings.slots).start(chassis)
     for name, agent in agents.items():
         consumer = await broker.consume(agent_queue(name), settings.slots, ack="single")
-        taking = Taking(consumer, Worker(agent, desk), settings.slots)
+        runner = Runner(settings.slots)
+        taking = Taking(consumer, Worker(agent, desk, runner), runner, settings.slots)
         chassis.add_loop(Loop(f"requests {name}", taking.step, settings.poll_interval))
+        chassis.add_readiness(f"agent {name}", taking.ready)
         chassis.on_drain(f"requests of {name}", taking.drain, order=LOOPS + 1)
     chassis.add_readiness("database", store.ready)
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)

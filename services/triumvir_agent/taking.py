@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
+from triumvir.agent.running import Runner
 from triumvir.broker import Consumer, Delivery
 from triumvir.errors import Draining
 from triumvir.runtime.crash import crash_point
@@ -16,30 +16,30 @@ from triumvir_agent.worker import FIRST_PAUSE, LONGEST_PAUSE, Worker
 log = get_logger(__name__)
 
 
-def open_threads(count: int) -> None:
-    """A thread for every slot: by default there are a few for each core, and plain functions that wait for a
-    remote service would spend their time left in the queue for one.
-    """
-    threads = ThreadPoolExecutor(count, thread_name_prefix="operation")
-    asyncio.get_running_loop().set_default_executor(threads)
-
-
 class Taking:
     """Feeds one agent's deliveries to its worker. The consumer's prefetch is the number of slots."""
 
-    def __init__(self, consumer: Consumer, worker: Worker, slots: int) -> None:
+    def __init__(self, consumer: Consumer, worker: Worker, runner: Runner, slots: int) -> None:
         self._consumer = consumer
         self._worker = worker
+        self._runner = runner
         self._slots = slots
         self._running: set[asyncio.Task[None]] = set()
+        self._freed = asyncio.Event()
         self._acks = Gatherer(self._acknowledge, slots, "acks")
-        metrics.SLOTS_BUSY.follow(lambda: len(self._running))
+        runner.changed = self._freed.set
+        metrics.SLOTS_BUSY.follow(lambda: len(self._running) + runner.left_behind)
 
     async def step(self) -> bool:
-        """Starts what is there; waits up to a second for it."""
+        """Starts what there is room for; waits up to a second for it. With every slot taken by what was left behind
+        it does not return, so that the watchdog ends the process: nothing else can.
+        """
+        while self._runner.left_behind >= self._slots:
+            self._freed.clear()
+            await self._freed.wait()
         try:
             async with asyncio.timeout(1.0):
-                deliveries = await self._consumer.batch(self._slots)
+                deliveries = await self._consumer.batch(await self._room())
         except TimeoutError:
             return True
         if not deliveries:
@@ -47,8 +47,24 @@ class Taking:
         for delivery in deliveries:
             task = asyncio.create_task(self._serve(delivery), name="request")
             self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            task.add_done_callback(self._ended)
         return True
+
+    async def _room(self) -> int:
+        """How many requests may be started, once that is one at least."""
+        while (room := self._slots - len(self._running) - self._runner.left_behind) < 1:
+            self._freed.clear()
+            await self._freed.wait()
+        return room
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._freed.set()
+
+    async def ready(self) -> str | None:
+        """For /readyz: what keeps this agent from working, or None."""
+        stuck = self._runner.left_behind
+        return f"{stuck} calls went on when their time was over" if stuck >= self._slots else None
 
     async def drain(self) -> None:
         """Waits until every request in hand is answered and acknowledged."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from triumvir.agent import Agent, Context
 from triumvir.agent.calling import CallPolicy, Outcome, Success, call
+from triumvir.agent.running import Runner
 from triumvir.broker import Delivery, OutMessage, Publisher
 from triumvir.broker import Outcome as Published
 from triumvir.contracts.codec import decode
@@ -75,9 +76,10 @@ def open_desk(
 class Worker:
     """Serves the requests of one agent."""
 
-    def __init__(self, agent: Agent, desk: Desk) -> None:
+    def __init__(self, agent: Agent, desk: Desk, runner: Runner) -> None:
         self._agent = agent
         self._desk = desk
+        self._runner = runner
 
     async def serve(self, delivery: Delivery) -> None:
         """Returns once the delivery may be acknowledged; raises if it may not."""
@@ -96,13 +98,21 @@ class Worker:
 
     async def _answer(self, request: StepRequest, trace: str) -> OutMessage | None:
         """One of those that may have ended their process is called at a time, and the others are not begun: what
-        ends the next one costs nobody else an attempt.
+        ends the next one costs nobody else an attempt. None waits for its turn beyond its time: then the inbox says
+        that none is left.
         """
         if request.attempt < SUSPECT_ATTEMPT or not await self._desk.inbox.was_cut_off(request):
             return await self._begin(request, trace)
         log.warning(events.REQUEST_SUSPECTED, order=request.order_id, operation=request.operation)
-        async with self._desk.suspects:
+        try:
+            async with asyncio.timeout(request.time_left_ms / 1000):
+                await self._desk.suspects.acquire()
+        except TimeoutError:
             return await self._begin(request, trace)
+        try:
+            return await self._begin(request, trace)
+        finally:
+            self._desk.suspects.release()
 
     async def _begin(self, request: StepRequest, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))
@@ -130,7 +140,7 @@ class Worker:
             raise LookupError(f"{request.operation} is gone")
         transaction = RequestTransaction(self._desk.connections, self._desk.inbox, request)
         ctx = Context(request, taken.seconds_left, transaction, trace)
-        policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt)
+        policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt, runner=self._runner)
         outcome = await call(operation, request, ctx, lambda: self._desk.inbox.count_call(request), policy)
         calls = taken.calls + max(0, ctx.call - 1)
         _report(operation.full_name, request, outcome, calls)

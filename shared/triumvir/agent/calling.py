@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from triumvir.agent.authoring import Operation
 from triumvir.agent.context import Context
+from triumvir.agent.running import Ended, Runner
 from triumvir.contracts.json_text import parse_value
 from triumvir.contracts.messages import StepCompensate, StepRequest
 from triumvir.errors import ContractError, OperationError, Permanent, Transient
@@ -49,7 +50,8 @@ Outcome = Success | Failure
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
     """Bounds of the calls made for one request. ``most_bytes``: the largest result, ``most_depth`` its nesting;
-    ``spent``: calls that other instances made of the allowance; ``doubt``: one of them was not heard out.
+    ``spent``: calls that other instances made of the allowance; ``doubt``: one of them was not heard out;
+    ``runner``: where operations run.
     """
 
     backoff: timedelta
@@ -57,6 +59,7 @@ class CallPolicy:
     most_depth: int = 64
     spent: int = 0
     doubt: bool = False
+    runner: Runner = field(default_factory=Runner, compare=False)
 
 
 class Fenced(OperationError):
@@ -78,7 +81,7 @@ async def call(
         return Failure("transient", _effect(doubt), "the calls allowed for this request are used up")
     try:
         arguments = _arguments(operation, request)
-    except ValidationError as error:
+    except Exception as error:  # noqa: BLE001 - a validator may raise anything, and would again
         problem = f"the payload does not fit {operation.full_name}: {_short(error)}"
         return Failure("permanent", _effect(doubt), problem)
 
@@ -142,7 +145,7 @@ async def _call_and_commit(
     operation: Operation[Any], ctx: Context, arguments: list[Any], policy: CallPolicy
 ) -> Success:
     try:
-        result = _result(operation, await _call_once(operation, ctx, arguments), policy)
+        result = _result(operation, await _call_once(operation, ctx, arguments, policy), policy)
         committed = await ctx.commit(result)
     except BaseException:
         ctx.abandon()
@@ -152,48 +155,36 @@ async def _call_and_commit(
     return Success(result, recorded=committed is True)
 
 
-async def _call_once(operation: Operation[Any], ctx: Context, arguments: list[Any]) -> Any:
+async def _call_once(
+    operation: Operation[Any], ctx: Context, arguments: list[Any], policy: CallPolicy
+) -> Any:
     """One call, no longer than the time left. Whatever it raises becomes an OperationError."""
     crash_point("agent.call.before")
     began = time.monotonic()
     try:
-        async with asyncio.timeout(ctx.time_left.total_seconds()):
-            if operation.is_async:
-                returned = await operation.function(ctx, *arguments)
-            else:
-                returned = await asyncio.to_thread(_in_thread, operation.function, ctx, *arguments)
-    except OperationError:
-        raise
-    except TimeoutError as error:
-        raise Transient(str(error) or "no answer within the time left") from error
-    except Exception as error:
-        raise Transient(f"{type(error).__name__}: {error}") from error
-    except BaseException as error:
-        if _is_ours(error):
-            raise
-        raise Transient(f"{type(error).__name__}: {error}") from error
+        ended = await policy.runner.run(
+            operation.function, operation.is_async, ctx.time_left, ctx, *arguments
+        )
     finally:
         metrics.OPERATION_SECONDS.record(time.monotonic() - began, operation.full_name)
+    if ended.raised is not None:
+        raise _told(ended) from ended.raised
     crash_point("agent.call.after")
-    return returned
+    return ended.returned
 
 
-def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A future cannot carry StopIteration: whoever waits for it would wait for ever."""
-    try:
-        return function(*arguments)
-    except StopIteration as error:
-        raise RuntimeError("StopIteration") from error
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether this process is being stopped. An operation that raises SystemExit, or a cancellation of its own
-    making, has failed like any other; it does not end the process, nor the other requests in it.
+def _told(ended: Ended) -> OperationError:
+    """What an operation raised, as an error that says what is known. An operation that raises SystemExit, or a
+    cancellation of its own making, has failed like any other.
     """
-    if isinstance(error, GeneratorExit):
-        return True
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    error = ended.raised
+    if ended.never_began:
+        return Transient("no thread was free for it within its time", effect="none")
+    if isinstance(error, OperationError):
+        return error
+    if isinstance(error, TimeoutError) or (ended.cut_off and isinstance(error, asyncio.CancelledError)):
+        return Transient(str(error) or "no answer within the time left")
+    return Transient(f"{type(error).__name__}: {error}")
 
 
 def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str:
@@ -221,7 +212,7 @@ def _short(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, first['loc'])) or 'payload'}: {first['msg']}"
-    return _text(error)
+    return _text(error) if isinstance(error, ContractError) else f"{type(error).__name__}: {_text(error)}"
 
 
 def _text(error: BaseException) -> str:

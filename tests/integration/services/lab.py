@@ -175,6 +175,26 @@ def plain(ctx: Context, order: dict[str, Any]) -> Any:
     return "done" if behaviour == "ok" else _raise_or_return(behaviour)
 
 
+@ghost.operation("stall")
+def stall(ctx: Context, order: dict[str, Any]) -> str:
+    """A plain function that may hang for ever: nobody can stop it."""
+    _write_down(ctx, "stall")
+    if order.get("stalls"):
+        threading.Event().wait()
+    return "went on"
+
+
+@ghost.operation("refuse-to-end")
+async def refuse_to_end(ctx: Context, order: dict[str, Any]) -> None:
+    """A coroutine that takes no cancellation."""
+    _write_down(ctx, "refuse-to-end")
+    while order.get("stalls"):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            continue
+
+
 @lab.operation("busy")
 def busy(ctx: Context, order: dict[str, Any]) -> int:
     """Computes for so many seconds without ever waiting."""
@@ -273,6 +293,10 @@ WORKFLOWS = [
     Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
     Workflow("ghost", 1, list(_steps("ghost", "a"))),
     Workflow("hasty-ghost", 1, list(_steps("ghost", "a", within=_HASTY))),
+    *(
+        Workflow(name, 1, [Step(name, agent="ghost", operation=name, complete_within=_HASTY)])
+        for name in ("stall", "refuse-to-end")
+    ),
     Workflow("missing", 1, [Step("missing", agent="lab", operation="missing")]),
     Workflow(
         "no-undo",

@@ -34,19 +34,20 @@ def request(payload: str = '{"pence": 5}', attempts_allowed: int = 1) -> StepExe
 class Till:
     """An agent with one operation; ``counted`` are the calls after the first, as the inbox counts them."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], policy: CallPolicy = POLICY) -> None:
         agent = Agent("till")
         agent.operation("charge")(function)
         agent.check()
         found = agent.find("charge", "do")
         assert found is not None
         self._operation = found
+        self._policy = policy
         self.counted = 0
         self.fenced = False
 
     async def call(self, asked: StepExecute | None = None, seconds_left: float = 5) -> Outcome:
         asked = asked or request()
-        return await call(self._operation, asked, Context(asked, seconds_left), self._count, POLICY)
+        return await call(self._operation, asked, Context(asked, seconds_left), self._count, self._policy)
 
     async def _count(self) -> int | None:
         self.counted += 1
