@@ -29,6 +29,7 @@ exclude_patterns = [".*", "build", "dist", "**/node_modules"]
 
 nitpicky = True  # a name that leads nowhere is a warning, and so an error
 nitpick_ignore_regex = [
+    ("py:class", r"triumvir\.store\.business\.BusinessConnection"),  # an asyncpg.Connection; the page says so
     (r"py:.*", r"(?!triumvir).*"),  # the standard library and pydantic: the build asks no other site
     (r"py:.*", r"triumvir\.agent\.authoring\.F"),  # a type variable: what is decorated stays what it is
     (r"py:.*", r"triumvir\.contracts\.json_text\..*"),  # a payload that is JSON text already

@@ -8,7 +8,6 @@ from functools import partial
 from uuid import UUID
 
 from triumvir.agent import Agent
-from triumvir.agent.running import Runner
 from triumvir.broker import agent_queue, agent_topology, core_topology
 from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import open_broker
@@ -42,8 +41,7 @@ async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     await Lease(chassis, store.session("lease"), operations=offers, slots=settings.slots).start(chassis)
     for name, agent in agents.items():
         consumer = await broker.consume(agent_queue(name), settings.slots, ack="single")
-        runner = Runner(settings.slots)
-        taking = Taking(consumer, Worker(agent, desk, runner), runner, settings.slots)
+        taking = Taking(consumer, Worker(agent, desk, settings.slots), settings.slots)
         chassis.add_loop(Loop(f"requests {name}", taking.step, settings.poll_interval))
         chassis.add_readiness(f"agent {name}", taking.ready)
         chassis.on_drain(f"requests of {name}", taking.drain, order=LOOPS + 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from triumvir.agent.running import Runner
 from triumvir.broker import Consumer, Delivery
 from triumvir.errors import Draining
 from triumvir.runtime.crash import crash_point
@@ -19,16 +18,16 @@ log = get_logger(__name__)
 class Taking:
     """Feeds one agent's deliveries to its worker. The consumer's prefetch is the number of slots."""
 
-    def __init__(self, consumer: Consumer, worker: Worker, runner: Runner, slots: int) -> None:
+    def __init__(self, consumer: Consumer, worker: Worker, slots: int) -> None:
         self._consumer = consumer
         self._worker = worker
-        self._runner = runner
+        self._runner = worker.runner
         self._slots = slots
         self._running: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
         self._acks = Gatherer(self._acknowledge, slots, "acks")
-        runner.changed = self._freed.set
-        metrics.SLOTS_BUSY.follow(lambda: len(self._running) + runner.left_behind)
+        self._runner.changed = self._freed.set
+        metrics.SLOTS_BUSY.follow(lambda: len(self._running) + self._runner.left_behind)
 
     async def step(self) -> bool:
         """Starts what there is room for; waits up to a second for it. With every slot taken by what was left behind

@@ -74,12 +74,12 @@ def open_desk(
 
 
 class Worker:
-    """Serves the requests of one agent."""
+    """Serves the requests of one agent, ``slots`` at once. Its ``runner`` knows which calls outlived their time."""
 
-    def __init__(self, agent: Agent, desk: Desk, runner: Runner) -> None:
+    def __init__(self, agent: Agent, desk: Desk, slots: int) -> None:
         self._agent = agent
         self._desk = desk
-        self._runner = runner
+        self.runner = Runner(slots)
 
     async def serve(self, delivery: Delivery) -> None:
         """Returns once the delivery may be acknowledged; raises if it may not."""
@@ -140,7 +140,7 @@ class Worker:
             raise LookupError(f"{request.operation} is gone")
         transaction = RequestTransaction(self._desk.connections, self._desk.inbox, request)
         ctx = Context(request, taken.seconds_left, transaction, trace)
-        policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt, runner=self._runner)
+        policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt, runner=self.runner)
         outcome = await call(operation, request, ctx, lambda: self._desk.inbox.count_call(request), policy)
         calls = taken.calls + max(0, ctx.call - 1)
         _report(operation.full_name, request, outcome, calls)
