@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
@@ -16,7 +15,7 @@ from triumvir.runtime.drain import FLUSH, LOOPS, TAKING
 from triumvir.runtime.lease import Lease
 from triumvir.runtime.loops import Loop
 from triumvir.runtime.relay import Relay
-from triumvir.runtime.service import run_service
+from triumvir.runtime.service import refuse_usage, run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_agent.inbox import Inbox
@@ -56,5 +55,5 @@ def main(args: Sequence[str] = ()) -> None:
     try:
         agents = load(args)
     except DefinitionError as error:
-        sys.exit(f"triumvir: {error}")
+        refuse_usage(str(error))
     run_service("agent", partial(serve, agents))

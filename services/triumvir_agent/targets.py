@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from triumvir.agent import Agent
 from triumvir.errors import DefinitionError
@@ -34,7 +36,16 @@ def _load_one(target: str) -> Agent:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise DefinitionError(f"{target!r}: {error}; run it where that module can be imported") from None
-    found = getattr(module, attribute, None)
+    if not hasattr(module, attribute):
+        raise DefinitionError(f"{target!r}: {module_name} has no {attribute!r}{_offered(module, attribute)}")
+    found = getattr(module, attribute)
     if not isinstance(found, Agent):
         raise DefinitionError(f"{target!r} is {type(found).__name__}, not a triumvir.Agent")
     return found
+
+
+def _offered(module: ModuleType, attribute: str) -> str:
+    """What may have been meant: agents whose name is like it, else all agents of the module."""
+    agents = [name for name, value in vars(module).items() if isinstance(value, Agent)]
+    meant = difflib.get_close_matches(attribute, agents) or agents
+    return f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ", and no triumvir.Agent at all"

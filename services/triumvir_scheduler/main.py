@@ -57,4 +57,4 @@ async def serve(chassis: Chassis) -> None:
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the scheduler until it is told to stop."""
-    run_service("scheduler", serve, check=policy_of)
+    run_service("scheduler", serve, check=policy_of, args=args)

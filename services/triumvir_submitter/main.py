@@ -53,4 +53,4 @@ async def serve(chassis: Chassis) -> None:
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the submitter until it is told to stop."""
-    run_service("submitter", serve)
+    run_service("submitter", serve, args=args)

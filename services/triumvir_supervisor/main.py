@@ -54,4 +54,4 @@ async def serve(once: bool, chassis: Chassis) -> None:
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the supervisor until it is told to stop; with ``--once`` for one pass."""
-    run_service("supervisor", partial(serve, "--once" in args), check=policy_of)
+    run_service("supervisor", partial(serve, "--once" in args), check=policy_of, args=args, known=["--once"])

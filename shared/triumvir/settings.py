@@ -37,9 +37,7 @@ class Settings(BaseSettings):
     management_url: str = Field(
         "http://guest:guest@localhost:15672", description="RabbitMQ management API; used to add clients"
     )
-    client_url: str | None = Field(
-        None, description="RabbitMQ as a client, for submit and watch; broker_url when unset"
-    )
+    client_url: str | None = Field(None, description="RabbitMQ as a client, for submit and watch")
     database_url: str = Field("postgresql://localhost/triumvir", description="the Postgres state repository")
     database_schema: str = Field(
         "triumvir", pattern=r"^[a-z_][a-z0-9_]{0,40}$", description="the schema that holds every table"
@@ -90,7 +88,9 @@ class Settings(BaseSettings):
     instance_renewal: Seconds = Field(
         timedelta(seconds=5), description="how often an instance renews its lease"
     )
-    slots: int = Field(32, ge=1, le=10000, description="operations at once in one agent process")
+    slots: int = Field(
+        32, ge=1, le=10000, description="operations at once of each agent, in each process that runs it"
+    )
     calls_per_request: int = Field(3, ge=1, le=100, description="calls an agent may make for one request")
     call_backoff: Seconds = Field(
         timedelta(milliseconds=200), description="first wait between calls, doubling"

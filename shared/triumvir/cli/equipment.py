@@ -46,9 +46,16 @@ def _export(settings: Settings) -> None:
 
 
 def client_url(given: str | None) -> str:
-    """Where a client connects to: the option, else TRIUMVIR_CLIENT_URL, else TRIUMVIR_BROKER_URL."""
-    loaded = settings()
-    return given or loaded.client_url or loaded.broker_url
+    """Where a client connects to: the option, else TRIUMVIR_CLIENT_URL. Raises ConfigurationError: never as the
+    services, whose user would then be taken for a client.
+    """
+    url = given or settings().client_url
+    if url is None:
+        raise ConfigurationError(
+            "TRIUMVIR_CLIENT_URL is not set, and no --url is given: orders are placed as a client; "
+            "make one with triumvir clients add NAME, which prints its URL"
+        )
+    return url
 
 
 def is_debugging() -> bool:

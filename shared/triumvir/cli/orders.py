@@ -113,16 +113,26 @@ def cancel_order(
     async def ask() -> OrderDetail | None:
         async with connect(settings()) as connection:
             found = await Reads(connection).order(client, order_id)
-            if found is not None and found.order.state not in order_view.ENDED:
+            if found is not None and _uncancellable(found.order.state) is None:
                 await ask_cancel(connection, client, order_id, who, reason)
             return found
 
     found = run(ask())
     if found is None:
         raise UnknownOrder(f"there is no order {key!r}")
-    if found.order.state in order_view.ENDED:
-        raise ConfigurationError(f"{key} is {found.order.state} already; there is nothing to cancel")
+    problem = _uncancellable(found.order.state)
+    if problem is not None:
+        raise ConfigurationError(f"{key} is {found.order.state}{problem}")
     say(f"asked for by {who}; see: triumvir orders show {key}")
+
+
+def _uncancellable(state: str) -> str | None:
+    """Why a cancel would be refused, as the end of a sentence; None if it would not."""
+    if state in order_view.ENDED:
+        return " already; there is nothing to cancel"
+    if state == "compensation_failed":
+        return ": its undo failed; triumvir orders resume, skip or close it"
+    return None
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -25,7 +25,8 @@ def run(
 ) -> None:
     """Run one service in this process until SIGTERM or Ctrl-C.
 
-    Any number of each may run, on any number of machines. What follows the service's name is handed to it.
+    Any number of each may run, on any number of machines. Agents take the targets to run, the supervisor --once
+    (one pass, then exit); the others take nothing.
 
     \b
     Examples:

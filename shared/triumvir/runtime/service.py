@@ -16,7 +16,7 @@
 of :meth:`Chassis.on_drain` from the lowest order to the highest, loops and tasks at theirs, then what was
 entered is closed in reverse. A second signal ends the process at once.
 
-Exit codes: 0 drained, 1 something failed or did not drain in time, 2 settings refused, 70 ended by the
+Exit codes: 0 drained, 1 something failed or did not drain in time, 2 settings or arguments refused, 70 ended by the
 watchdog, 143 and 130 a second SIGTERM or SIGINT.
 """
 
@@ -26,7 +26,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Final, NoReturn
 from uuid import uuid4
@@ -55,10 +55,14 @@ def run_service(
     main: Callable[[Chassis], Awaitable[None]],
     settings: Settings | None = None,
     check: Callable[[Settings], object] = lambda settings: None,
+    args: Sequence[str] = (),
+    known: Sequence[str] = (),
 ) -> NoReturn:
     """Run a service until it is told to stop; exits the process. ``settings`` default to the environment; what
-    ``check`` raises as ConfigurationError refuses them.
+    ``check`` raises as ConfigurationError refuses them. ``args``, what stood behind the service's name, may be
+    ``known`` ones only.
     """
+    _refuse_arguments(args, known)
     try:
         settings = settings or settings_module.load()
         check(settings)
@@ -72,6 +76,19 @@ def run_service(
     export.shutdown()
     log.info(events.SERVICE_STOPPED, went_well=went_well)
     sys.exit(EXIT_OK if went_well else EXIT_FAILED)
+
+
+def _refuse_arguments(args: Sequence[str], known: Sequence[str]) -> None:
+    unknown = [argument for argument in args if argument not in known]
+    if unknown:
+        takes = f"it takes {' '.join(known)} and nothing else" if known else "it takes none"
+        refuse_usage(f"unknown argument {unknown[0]!r}: {takes}; settings are TRIUMVIR_ variables")
+
+
+def refuse_usage(problem: str) -> NoReturn:
+    """What was typed is wrong: a line for whoever typed it, and the exit code of a refused configuration."""
+    sys.stderr.write(f"triumvir: {problem}\n")
+    sys.exit(EXIT_CONFIGURATION)
 
 
 def _run_until_drained(chassis: Chassis, main: Callable[[Chassis], Awaitable[None]]) -> bool:

@@ -45,24 +45,31 @@ class Counter(Instrument):
 
 
 class Gauge(Instrument):
-    """The present value: ``set(value, *labels)``, or ``follow(read, *labels)`` to ask when somebody looks."""
+    """The present value: ``set(value, *labels)``, or ``follow(read, *labels)`` to ask when somebody looks.
+
+    What several follow under the same labels is added up.
+    """
 
     def __init__(self, name: str, description: str, *labels: str) -> None:
         super().__init__(name, description, *labels)
-        self._reads: dict[Labels, Callable[[], float]] = {}
+        self._reads: dict[Labels, tuple[Callable[[], float], ...]] = {}
 
     def set(self, value: float, *labels: str) -> None:
         """It is ``value`` until set again."""
-        self.follow(lambda: value, *labels)
+        self.named(labels)
+        self._reads[labels] = (lambda: value,)
 
     def follow(self, read: Callable[[], float], *labels: str) -> None:
-        """It is what ``read`` returns, which is called in another thread and may only look."""
+        """It is what ``read`` returns, which is called in another thread and may only look; and so on for more."""
         self.named(labels)
-        self._reads[labels] = read
+        self._reads[labels] = (*self._reads.get(labels, ()), read)
 
     def observe(self, _: CallbackOptions) -> Iterable[Observation]:
         """For the exporters, in their threads."""
-        return [Observation(read(), self.named(labels)) for labels, read in self._reads.copy().items()]
+        return [
+            Observation(sum(read() for read in reads), self.named(labels))
+            for labels, reads in self._reads.copy().items()
+        ]
 
 
 class Histogram(Instrument):

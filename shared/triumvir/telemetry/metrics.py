@@ -53,7 +53,7 @@ OPERATION_CALLS: Final = Counter(
 OPERATION_SECONDS: Final = Histogram(
     "triumvir.operation.duration", "one call of an operation", "s", _SECONDS, "operation"
 )
-SLOTS_BUSY: Final = Gauge("triumvir.slots.busy", "slots of this agent process in use")
+SLOTS_BUSY: Final = Gauge("triumvir.slots.busy", "slots in use, of all agents of this process")
 LOOP_FAILURES: Final = Counter("triumvir.loop.failures", "steps of background loops that raised", "loop")
 LOG_LINES_LOST: Final = Counter("triumvir.log.lines.lost", "log lines that could not be written")
 LOOP_LAG_SECONDS: Final = Histogram(

@@ -100,6 +100,8 @@ def test_a_cancel_is_written_down_with_who_asked(triumvir: Triumvir, settings: S
         " values ('shop-a', '1', 'w', 1, sha256('x'), 1, 'status.shop-a')",
         "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, state, ended_at)"
         " values ('shop-a', '2', 'w', 1, sha256('x'), 1, 'status.shop-a', 'processed', now())",
+        "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, state)"
+        " values ('shop-a', '4', 'w', 1, sha256('x'), 1, 'status.shop-a', 'compensation_failed')",
     )
     assert "asked for by operator:" in triumvir("orders", "cancel", "shop-a/1", "--reason", "customer called")
     (command,) = triumvir("orders", "show", "shop-a/1", "--json")["commands"]
@@ -107,6 +109,8 @@ def test_a_cancel_is_written_down_with_who_asked(triumvir: Triumvir, settings: S
     assert "customer called" in command["data"]
     assert "operator:" in command["data"]
     assert "is processed already" in triumvir("orders", "cancel", "shop-a/2", code=1)
+    assert "its undo failed; triumvir orders resume" in triumvir("orders", "cancel", "shop-a/4", code=1)
+    assert triumvir("orders", "show", "shop-a/4", "--json")["commands"] == []
     assert "no order 'shop-a/3'" in triumvir("orders", "cancel", "shop-a/3", code=1)
     assert "no order 'shop-a/3'" in triumvir("orders", "show", "shop-a/3", code=1)
 

@@ -56,6 +56,44 @@ def test_a_fault_is_one_line_and_an_exit_code(
     assert "hunter2secret" not in complaint
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["scheduler", "--once"], "unknown argument '--once': it takes none"),
+        (["submitter", "shop.agents:payments"], "unknown argument 'shop.agents:payments': it takes none"),
+        (["supervisor", "--onse"], "unknown argument '--onse': it takes --once and nothing else"),
+        (["agent"], "no agent is named; write: triumvir run agent package.module:attribute"),
+        (["agent", "nosuch:x"], "'nosuch:x': No module named 'nosuch'"),
+        (["agent", "--once"], "'--once' names no agent"),
+        (["agent", "tests.integration.services.lab:lap"], "lab has no 'lap'; did you mean 'lab'?"),
+        (["agent", "tests.integration.services.lab:x"], "lab has no 'x'; did you mean 'lab' or 'ghost'?"),
+        (["agent", "json:dump"], "'json:dump' is function, not a triumvir.Agent"),
+        (["agent", "json:x"], "json has no 'x', and no triumvir.Agent at all"),
+    ],
+)
+def test_a_service_refuses_arguments_it_does_not_know(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        execute(["run", *arguments])
+    assert caught.value.code == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("triumvir: ")
+    assert said in complaint
+    assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["watch"], ["submit", "-"]])
+def test_orders_are_not_placed_as_the_services(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRIUMVIR_CLIENT_URL")
+    assert execute(arguments) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("triumvir: TRIUMVIR_CLIENT_URL is not set")
+    assert "triumvir clients add NAME" in complaint
+
+
 def test_a_traceback_is_shown_only_when_debugging(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,8 +35,9 @@ def test_a_gauge_shows_its_last_value_or_asks() -> None:
     metrics.ORDERS_HELD.set(3, "agent absent")
     metrics.ORDERS_HELD.set(4, "agent absent")
     metrics.SLOTS_BUSY.follow(lambda: 7)
+    metrics.SLOTS_BUSY.follow(lambda: 2)
     assert 'triumvir_orders_held{reason="agent absent"} 4.0' in shown()
-    assert "triumvir_slots_busy 7.0" in shown()
+    assert "triumvir_slots_busy 9.0" in shown()
 
 
 @pytest.mark.usefixtures("readable")
