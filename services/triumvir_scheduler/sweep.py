@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from triumvir.broker import OutMessage
@@ -25,6 +25,8 @@ from triumvir.telemetry.logs import get_logger
 
 _R = TypeVar("_R", bound=Ref)
 _MOST_ROWS = 50
+_PUT_OFF_SECONDS = 60.0
+"""A row that this release cannot read is looked at again after this: by then another release may run."""
 log = get_logger(__name__)
 
 
@@ -44,6 +46,7 @@ class Sweep:
         self._definitions = definitions
         self._settings = settings
         self._payloads = payloads
+        self._unreadable: set[int] = set()
 
     async def step(self) -> bool:
         """Sends the messages of some lapsed rows; whether there may be more."""
@@ -67,9 +70,20 @@ class Sweep:
         except DocumentsAway as error:
             log.warning(events.OUTBOX_KEPT, rows=1, outbox=row["id"], error=str(error))
             return None
-        except (LookupError, ValueError, TriumvirError):
-            log.exception(events.OUTBOX_KEPT, rows=1, outbox=row["id"])
+        except (LookupError, ValueError, TriumvirError) as error:
+            await self._put_off(connection, row["id"], error)
             return None
+
+    async def _put_off(self, connection: Connection, outbox_id: int, error: Exception) -> None:
+        """Not swept with every lease. Logged and alerted once by each scheduler, who forgets it when it ends."""
+        await statement("put_off_outbox").rows(connection, id=outbox_id, seconds=_PUT_OFF_SECONDS)
+        if outbox_id in self._unreadable:
+            return
+        self._unreadable.add(outbox_id)
+        log.error(events.OUTBOX_KEPT, rows=1, outbox=outbox_id, exc_info=error)
+        metrics.ALERTS.add(1, "outbox-unreadable")
+        problem = f"{type(error).__name__}: {error}"
+        await self._relay.send([outgoing.outbox_alert(outbox_id, problem, datetime.now(UTC))], None)
 
     async def _messages(self, connection: Connection, found: Sequence[Ref]) -> list[OutMessage]:
         return [

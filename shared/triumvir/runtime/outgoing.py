@@ -228,6 +228,15 @@ def letter_alert(letter: DeadLetter) -> OutMessage:
     return _internal(ALERTS, alert_id("dead-letter", str(letter.id)), body, str(letter.id), None)
 
 
+def outbox_alert(outbox_id: int, problem: str, at: datetime) -> OutMessage:
+    """Tells the operators of an outbox row that this release cannot make messages of."""
+    detail = f"an outbox row cannot be read and is kept: {problem}"
+    body = Alert.model_construct(
+        kind="outbox-unreadable", subject=str(outbox_id), detail=detail, at=at, order=None
+    )
+    return _internal(ALERTS, alert_id("outbox-unreadable", str(outbox_id)), body, str(outbox_id), None)
+
+
 def letter_copy(letter: DeadLetter) -> OutMessage:
     """The copy in the ``.dead`` queue; its message id is the row's. A body beyond what can be sent stays in the row:
     brokers take larger messages from clients than services send.

@@ -17,6 +17,8 @@ from triumvir.telemetry.logs import get_logger
 
 IDLE_SECONDS: Final = 0.25
 """With no commit to ride in, confirmed rows are deleted after this."""
+AGAIN_SECONDS: Final = 1.0
+"""With a deletion that failed it is tried again after this."""
 MOST_IN_FLIGHT: Final = 32
 """Batches whose confirms are awaited at once; the next one waits."""
 
@@ -94,13 +96,12 @@ class Relay:
         self._flush_soon()
 
     async def drain(self) -> None:
-        """Waits for every confirm and deletes what is left."""
+        """Waits for every confirm and deletes what is left; what cannot be deleted now is swept."""
         while self._in_flight or self._flushes:
             await asyncio.wait([*self._in_flight, *self._flushes])
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flushing = None
+        self._flush_not()
         await self._flush()
+        self._flush_not()
 
     async def _publish(
         self, messages: Sequence[OutMessage], outbox_id: int | None, after: CrashPoint | None
@@ -116,9 +117,14 @@ class Relay:
             self._flush_soon()
         self.settled()
 
-    def _flush_soon(self) -> None:
+    def _flush_soon(self, seconds: float = IDLE_SECONDS) -> None:
         if self._flushing is None and self._confirmed:
-            self._flushing = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._start_flush)
+            self._flushing = asyncio.get_running_loop().call_later(seconds, self._start_flush)
+
+    def _flush_not(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
 
     def _start_flush(self) -> None:
         self._flushing = None
@@ -137,6 +143,7 @@ class Relay:
                 await statement("delete_from_outbox").rows(connection, ids=ids)
         except Exception as error:  # noqa: BLE001 - nothing is lost: the rows are deleted later, or sent again
             self._confirmed.extend(ids)
+            self._flush_soon(AGAIN_SECONDS)
             log.warning(events.OUTBOX_KEPT, rows=len(ids), error=str(error) or type(error).__name__)
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
+import structlog
 
 from tests.servers import SCHEMA
 from tests.waiting import eventually
@@ -23,6 +24,7 @@ from triumvir.contracts.messages import Status
 from triumvir.runtime.relay import Relay
 from triumvir.settings import Settings
 from triumvir.store.session import Session
+from triumvir.telemetry import events
 
 
 @pytest.fixture
@@ -126,6 +128,20 @@ async def test_a_deletion_rides_in_the_next_commit(
     async with relay.transaction(session) as ride:
         assert await ride.connection.fetchval("select count(*) from outbox") == 1
     assert await _rows(db) == []
+
+
+async def test_a_deletion_that_failed_is_made_again_without_other_work(
+    relay: Relay, db: asyncpg.Connection
+) -> None:
+    row = await _row(db)
+    await db.execute("alter table outbox rename to outbox_away")
+    with structlog.testing.capture_logs() as logs:
+        await relay.send([_message(ALERTS)], row)
+        await eventually(
+            lambda: [log for log in logs if log["event"] == events.OUTBOX_KEPT], what="a failure"
+        )
+    await db.execute("alter table outbox_away rename to outbox")
+    await eventually(lambda: _are(db, []), what="the deletion of the row")
 
 
 async def test_a_deletion_whose_commit_failed_is_made_later(

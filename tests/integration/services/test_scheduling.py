@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import signal
+from collections.abc import Awaitable
 from typing import Any
 
 from tests.integration.services.workbench import Workbench, new_id
@@ -219,6 +220,10 @@ async def test_a_definition_that_cannot_be_read_halts_its_own_orders_and_no_othe
     await bench.db.execute("delete from workflows where name = 'odd'")
 
 
+async def _is(found: Awaitable[int], expected: int) -> bool:
+    return await found == expected
+
+
 async def test_an_outbox_row_that_cannot_be_read_keeps_no_neighbour_back(bench: Workbench) -> None:
     order = await bench.submit("solo")
     await order.result(timeout=15)
@@ -239,6 +244,11 @@ async def test_an_outbox_row_that_cannot_be_read_keeps_no_neighbour_back(bench: 
         return await bench.db.fetchval("select 1 from outbox where id = $1", good) is None
 
     await eventually(is_sent, what="the sweep of the good row")
+    put_off = "select count(*) from outbox where id = any($1) and lease > now() + interval '20 s'"
+    await eventually(lambda: _is(bench.db.fetchval(put_off, odd), 4), what="the odd rows put off")
+    for outbox_id in odd:
+        alert = await bench.alert(f'"subject": "{outbox_id}"')
+        assert alert["kind"] == "outbox-unreadable"
     await bench.db.execute("delete from outbox where id = any($1)", odd)
 
 

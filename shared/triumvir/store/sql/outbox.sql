@@ -18,6 +18,10 @@ update outbox o set lease = clock_timestamp() + make_interval(secs => :lease_sec
 from lapsed where o.id = lapsed.id
 returning o.id, o.refs;
 
+-- name: put_off_outbox!
+-- A row that cannot be read: not again before so many seconds.
+update outbox set lease = clock_timestamp() + make_interval(secs => :seconds::float8) where id = :id::bigint;
+
 -- name: read_transitions
 -- History rows by key, with the order they belong to.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
