@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.waiting import eventually_blocking
 
 TRIUMVIR = [sys.executable, "-m", "triumvir.cli"]
 DEFINITIONS = """
@@ -54,7 +57,11 @@ class Dev:
         (folder / "definitions.py").write_text(DEFINITIONS)
         (folder / "agents.py").write_text(AGENTS)
         command = [*TRIUMVIR, "dev", "-w", "definitions.py", "agents:greeter"]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+        self.notes = folder / "notes"
+        with self.notes.open("w") as notes:
+            self.process = subprocess.Popen(
+                command, cwd=folder, stdout=subprocess.PIPE, stderr=notes, text=True
+            )
         assert self.process.stdout is not None
         self.environment = dict(os.environ)
         for line in self.process.stdout:
@@ -106,3 +113,24 @@ def test_one_command_runs_an_order_and_ctrl_c_leaves_nothing_behind(dev: Dev) ->
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
     assert not dev.servers.exists()
+
+
+@pytest.mark.parametrize("service", ["scheduler", "agent"])
+def test_a_service_that_is_killed_is_started_again_and_orders_go_on(dev: Dev, service: str) -> None:
+    (killed,) = _running(dev, service)
+    os.kill(killed, signal.SIGKILL)
+    eventually_blocking(lambda: _running(dev, service) not in ([], [killed]), what="another process")
+    assert f"{service} was ended by SIGKILL; starting it again" in dev.notes.read_text().replace("\n", " ")
+    (dev.folder / "orders.ndjson").write_text('{"order_id":"1","name":"ann"}\n')
+    assert "1  completed" in dev.run("submit", "orders.ndjson", "-w", "greeting", "--follow")
+    assert dev.process.poll() is None
+
+
+def _running(dev: Dev, service: str) -> list[int]:
+    """The pids of the processes that run this service now."""
+    found = []
+    for child in psutil.Process(dev.process.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie, too
+            if {"run", service} <= set(child.cmdline()):
+                found.append(child.pid)
+    return found

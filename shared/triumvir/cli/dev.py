@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +16,6 @@ from triumvir.cli import clients, workflows
 from triumvir.cli.equipment import settings
 from triumvir.cli.loading import load_workflows
 from triumvir.cli.output import note, run, say
-from triumvir.errors import ConfigurationError
 from triumvir.local import PrivateServers
 from triumvir.local.services import ServiceProcess
 from triumvir.settings import Settings
@@ -50,7 +48,7 @@ def dev(
     """Run everything on this machine until Ctrl-C.
 
     That is a private RabbitMQ and Postgres and all four services, with a client added. Ports, passwords and data
-    are its own; nothing else on the machine is touched.
+    are its own; nothing else on the machine is touched. A service that ends is started again, and said so.
 
     \b
     Example:
@@ -108,19 +106,18 @@ async def _services(servers: PrivateServers, agents: list[str]) -> AsyncIterator
 
 
 async def _until(end: asyncio.Event, running: list[ServiceProcess]) -> None:
-    """Until Ctrl-C. Raises ConfigurationError if a service ends before that."""
+    """Until Ctrl-C; services that end are started again. Raises ConfigurationError if one refuses its settings."""
     stopping = asyncio.create_task(end.wait())
-    endings = {asyncio.create_task(service.ended()): service for service in running}
+    keepers = [asyncio.create_task(service.keep_running(note)) for service in running]
     try:
-        await asyncio.wait([stopping, *endings], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([stopping, *keepers], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (stopping, *endings):
+        for task in (stopping, *keepers):
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(stopping, *endings)
-    for task, service in endings.items():
-        if not task.cancelled():
-            raise ConfigurationError(f"{service.name} ended with {task.result()}: {service.last_words()}")
+        outcomes = await asyncio.gather(stopping, *keepers, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
 
 
 def _tell(servers: PrivateServers, url: str, agents: list[str]) -> None:
