@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import secrets
 import signal
 import subprocess
 from base64 import b64encode
 from pathlib import Path
-from typing import Self
 
 from triumvir.errors import ConfigurationError
 from triumvir.local import broker_files, folders, leftovers, ports, processes
 from triumvir.local.broker_files import PORTS, USER
 from triumvir.local.processes import Child, ProcessIdentity
+from triumvir.local.started import Started
 
 
-class PrivateBroker:
+class PrivateBroker(Started):
     """A RabbitMQ server in ``folder``; without a folder, in a temporary one that the context manager removes.
 
     ``start`` again after ``stop`` or ``kill`` uses the same ports and data. All methods block (call them by
@@ -103,23 +102,6 @@ class PrivateBroker:
         if done.returncode != 0:
             raise ConfigurationError(f"{tool} {' '.join(arguments)}: {done.stderr.strip() or done.stdout}")
         return done.stdout
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._clean_up()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.to_thread(self.__exit__)
 
     def _clean_up(self) -> None:
         if self._temporary:

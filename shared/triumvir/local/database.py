@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import shutil
@@ -10,11 +9,12 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from triumvir.errors import ConfigurationError
 from triumvir.local import folders, leftovers, ports, processes
 from triumvir.local.processes import Child
+from triumvir.local.started import Started
 
 StopMode = Literal["fast", "immediate"]
 """``fast`` rolls back what runs and closes in order; ``immediate`` is a crash that recovery has to repair."""
@@ -32,7 +32,7 @@ _SETTINGS: Final = {
 }
 
 
-class PrivateDatabase:
+class PrivateDatabase(Started):
     """A Postgres server in ``folder``; without a folder, in a temporary one that the context manager removes.
 
     ``settings`` are added to the server's configuration. As root it runs as the user ``postgres`` (Postgres
@@ -104,23 +104,6 @@ class PrivateDatabase:
         if name not in [line.split("|")[0] for line in listed.splitlines()]:
             self._run(_program("createdb"), *(["--template", template] if template else []), name)
         return self.url_of(name)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._clean_up()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.to_thread(self.__exit__)
 
     def _clean_up(self) -> None:
         self.stop("immediate" if self._temporary else "fast")

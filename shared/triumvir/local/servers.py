@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
 
 from triumvir.local import folders, leftovers
 from triumvir.local.broker import PrivateBroker
 from triumvir.local.database import PrivateDatabase
+from triumvir.local.started import Started
 
 
-class PrivateServers:
+class PrivateServers(Started):
     """``broker`` and ``database`` under one folder; without one, under a temporary one that is removed.
 
     Methods block; ``async with`` does not.
@@ -50,23 +49,6 @@ class PrivateServers:
             "TRIUMVIR_DATABASE_URL": self.database.url,
             "TRIUMVIR_ORDERS_DSN": "",  # an empty one is none, whatever the environment says
         }
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._clean_up()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.to_thread(self.__exit__)
 
     def _clean_up(self) -> None:
         if self._temporary:
