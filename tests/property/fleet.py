@@ -1,4 +1,4 @@
-"""Two agent instances and their inbox, after the rules of the protocol: begin, call, finish, refuse."""
+"""Two agent instances around the inbox of the package: calls that land, are heard, or are lost with their process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.property.remote import Outcome, Remote, StepKey
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import FailureKind, RefusalReason, StepFailed, StepReply, StepSucceeded
 from triumvir.contracts.names import Direction, idempotency_key, order_key
+from triumvir.testing.inbox import Attempt, Inbox, InboxRow, Known, Refused
 
-EVERY_FENCE: Final = 2**63 - 1
 CALLS_PER_REQUEST: Final = 2
 
 
@@ -37,29 +37,12 @@ class Request:
         return (self.no, self.step_no), self.direction
 
     @property
+    def attempt(self) -> Attempt:
+        return Attempt((self.no, self.step_no, self.direction), self.fence, self.generation, self.complete_by)
+
+    @property
     def idempotency_key(self) -> str:
         return idempotency_key(order_key("shop", self.order_id), self.step, self.direction, self.generation)
-
-
-@dataclass(slots=True)
-class Row:
-    """An inbox row. ``unheard_until``: until then a call that nobody listens to may still take effect."""
-
-    fence: int = 0
-    generation: int = 0
-    owner: int | None = None
-    complete_by: datetime | None = None
-    state: Literal["running", "succeeded", "failed", "fenced"] = "fenced"
-    calls: int = 0
-    calls_of_fence: int = 0
-    reply: StepReply | None = None
-    refuse_upto: int = 0
-    unheard_until: datetime | None = None
-
-    def may_take_effect(self, now: datetime) -> bool:
-        """Whether a call of this row may still be on its way."""
-        running = self.state == "running" and self.complete_by is not None and self.complete_by > now
-        return running or (self.unheard_until is not None and self.unheard_until > now)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +79,7 @@ class Fleet:
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
-        self.rows: dict[tuple[StepKey, Direction], Row] = {}
+        self.inbox: Inbox[StepReply] = Inbox(self._is_leased)
         self.calls: list[Call] = []
         self.instances = [Instance(1), Instance(2)]
         self._ids = 2
@@ -105,53 +88,25 @@ class Fleet:
 
     def receive(self, instance: Instance, request: Request, now: datetime) -> Answer | None:
         """Begins the request, or answers it from the inbox, or refuses it, or leaves it to somebody else."""
-        row = self.rows.setdefault(request.row_key, Row())
-        if row.state == "succeeded" and row.generation == request.generation:
-            return Answer(self._again(row, request))
-        if request.fence <= row.refuse_upto or request.fence < row.fence:
-            return Answer(_refused(request, "stale"))
-        if request.complete_by <= now:
-            return Answer(_refused(request, "no_time"))
-        if row.fence == request.fence and row.generation == request.generation:
-            if row.state == "failed":
-                return Answer(self._again(row, request))
-            if row.state == "running" and self._has_live_owner(row):
-                return None
+        known = self.inbox.look_up(request.attempt, now)
+        if isinstance(known, Known):
+            return Answer(_again(known.reply, request))
+        if isinstance(known, Refused):
+            return Answer(_refused(request, known.reason))
+        if known is not None:
+            return None
         if request.operation in instance.unknown:
-            return self._refuse_unknown(row, request)
-        if request.direction == "undo" and not self._close_forward(request, now):
+            refused = self.inbox.refuse_unknown(request.attempt)
+            return Answer(_refused(request, refused.reason)) if isinstance(refused, Refused) else None
+        if request.direction == "undo" and not self.inbox.close_forward(request.attempt, now):
             return None
-        return self._take(row, instance, request)
-
-    @staticmethod
-    def _refuse_unknown(row: Row, request: Request) -> Answer | None:
-        """A refusal asserts that nothing was and nothing will be called under this fence, by any instance."""
-        if row.fence == request.fence:
-            return None
-        row.refuse_upto = request.fence
-        return Answer(_refused(request, "unknown_operation"))
-
-    def _close_forward(self, request: Request, now: datetime) -> bool:
-        forward = self.rows.setdefault(((request.no, request.step_no), "do"), Row())
-        if forward.may_take_effect(now):
-            return False
-        forward.refuse_upto = EVERY_FENCE
-        return True
-
-    def _take(self, row: Row, instance: Instance, request: Request) -> Answer | None:
-        if row.state == "running":
-            self._unheard(row)
-        row.calls_of_fence = row.calls_of_fence if row.fence == request.fence else 0
-        row.fence, row.generation, row.complete_by = request.fence, request.generation, request.complete_by
-        row.state, row.owner, row.reply = "running", instance.id, None
-        if row.calls_of_fence >= CALLS_PER_REQUEST:
+        row = self.inbox.take(request.attempt, instance.id)
+        if row.tries > CALLS_PER_REQUEST:
             return self._fail(row, request, "transient", "no call left")
-        self._call(row, instance.id, request)
+        self._call(instance.id, request)
         return None
 
-    def _call(self, row: Row, owner: int, request: Request) -> None:
-        row.calls += 1
-        row.calls_of_fence += 1
+    def _call(self, owner: int, request: Request) -> None:
         self.remote.calls[request.row_key] += 1
         self.calls.append(Call(request, owner))
 
@@ -168,7 +123,7 @@ class Fleet:
 
     def hear(self, call: Call, now: datetime, *, again: bool) -> Answer | None:
         """The agent takes the answer, or (none yet) stops waiting; it may call ``again`` within its allowance."""
-        request, row = call.request, self.rows[call.request.row_key]
+        request, row = call.request, self.inbox.row(call.request.attempt.key)
         unheard = call.answer in (None, "works-unheard")
         if call.answer is None:
             call.listening = False
@@ -179,31 +134,29 @@ class Fleet:
         if row.fence != request.fence or row.state != "running" or row.owner != call.owner:
             return None  # a failure that is no longer this owner's to tell
         if unheard:
-            self._unheard(row)
+            self.inbox.unheard(row)
         if call.answer == "refuses":
             return self._fail(row, request, "permanent", "refused")
-        if again and row.calls_of_fence < CALLS_PER_REQUEST and request.complete_by > now:
-            self._call(row, call.owner, request)
+        if (
+            again
+            and row.tries < CALLS_PER_REQUEST
+            and self.inbox.count_call(request.attempt, now) is not None
+        ):
+            self._call(call.owner, request)
             return None
         return self._fail(row, request, "transient", "unavailable")
 
-    def _succeed(self, row: Row, call: Call) -> Answer:
+    def _succeed(self, row: InboxRow[StepReply], call: Call) -> Answer:
         request = call.request
         reply = StepSucceeded(**_head(request, row.calls), result=JsonText.of({"step": request.step}))
-        if row.fence == request.fence and row.generation == request.generation and row.state == "running":
-            row.state, row.reply, row.owner = "succeeded", reply, None
+        self.inbox.finish(request.attempt, call.owner, reply, succeeded=True)
         return Answer(reply, may_be_lost=not call.landed_late)
 
-    def _fail(self, row: Row, request: Request, kind: FailureKind, error: str) -> Answer:
+    def _fail(self, row: InboxRow[StepReply], request: Request, kind: FailureKind, error: str) -> Answer:
         effect: Literal["none", "unknown"] = "none" if row.unheard_until is None else "unknown"
         reply = StepFailed(**_head(request, row.calls), kind=kind, effect=effect, error=error)
         row.state, row.reply, row.owner = "failed", reply, None
         return Answer(reply)
-
-    @staticmethod
-    def _unheard(row: Row) -> None:
-        assert row.complete_by is not None
-        row.unheard_until = max(row.unheard_until or row.complete_by, row.complete_by)
 
     # Instances come and go
 
@@ -232,35 +185,12 @@ class Fleet:
         alive = any(instance.alive for instance in self.instances if instance.id == call.owner)
         return call.listening and alive
 
-    def close_expired(self, key: tuple[StepKey, Direction], fence: int) -> tuple[bool, int]:
-        """The supervisor's write: nobody may begin under this fence any more. Was it begun; calls so far."""
-        row = self.rows.setdefault(key, Row())
-        row.refuse_upto = max(row.refuse_upto, fence)
-        return row.fence == fence and row.state != "fenced", row.calls
+    def _is_leased(self, owner: int) -> bool:
+        return any(i.id == owner and i.alive and i.leased for i in self.instances)
 
-    def fence_off(self, key: tuple[StepKey, Direction], fence: int, now: datetime) -> bool:
-        """A scheduler's write before an operator's hand: nobody may begin any more, neither what is undone by hand
-        nor its undo. May a call still take effect?
-        """
-        step, direction = key
-        upto = fence if direction == "do" else EVERY_FENCE
-        rows = [self._fenced_upto((step, "do"), upto)]
-        if direction == "undo":
-            rows.append(self._fenced_upto(key, fence))
-        return any(row.may_take_effect(now) for row in rows)
 
-    def _fenced_upto(self, key: tuple[StepKey, Direction], fence: int) -> Row:
-        row = self.rows.setdefault(key, Row())
-        row.refuse_upto = max(row.refuse_upto, fence)
-        return row
-
-    def _has_live_owner(self, row: Row) -> bool:
-        return any(i.id == row.owner and i.alive and i.leased for i in self.instances)
-
-    @staticmethod
-    def _again(row: Row, request: Request) -> StepReply:
-        assert row.reply is not None
-        return row.reply.model_copy(update={"lock": request.lock, "fence": request.fence})
+def _again(reply: StepReply, request: Request) -> StepReply:
+    return reply.model_copy(update={"lock": request.lock, "fence": request.fence})
 
 
 def _head(request: Request, calls: int) -> dict[str, object]:

@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.property.fleet import Fleet
 from tests.property.play import play
 from triumvir.contracts.json_text import JsonText
 from triumvir.lifecycle import argument, dispatch, failure, replies
 from triumvir.lifecycle.draft import Draft
+from triumvir.testing.inbox import Inbox
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
 
@@ -55,9 +55,9 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
         lambda draft, step_no, _: _skip(draft, step_no),
     ),
     "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
-    "agent-forgets-calls-unheard": (Fleet, "_unheard", staticmethod(_nothing)),
-    "supervisor-does-not-fence": (Fleet, "close_expired", lambda self, key, fence: (False, 0)),
-    "operator-does-not-fence": (Fleet, "fence_off", lambda self, key, fence, now: False),
+    "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
+    "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: (False, 0)),
+    "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 
 

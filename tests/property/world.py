@@ -204,8 +204,8 @@ class World:
         record = order.record
         if record.complete_by is None or record.complete_by > self.now:
             return False
-        key = ((record.no, record.step or 0), record.direction)
-        begun, calls = self.fleet.close_expired(key, record.fence)
+        key = (record.no, record.step or 0, record.direction)
+        begun, calls = self.fleet.inbox.close_expired(key, record.fence)
         return self.apply(order, Expired(begun, calls))
 
     def release(self, order: Order) -> bool:
@@ -233,7 +233,7 @@ class World:
             or any(call.request.row_key[0] == key[0] for call in self.fleet.calls)
         ):
             return
-        under_way = skips and self.fleet.fence_off(key, record.fence, self.now)
+        under_way = skips and self.fleet.inbox.fence_off((*key[0], direction), record.fence, self.now)
         result = JsonText.of({"step": f"s{step}"}).text
         asked = OperatorAsked(action, "an operator", None, record.fence, result, under_way)
         if self.apply(order, asked) and order.record.state != record.state:
