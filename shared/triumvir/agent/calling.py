@@ -122,7 +122,7 @@ async def _until_over(
     async for attempt in stamina.retry_context(
         on=lambda error: _wait_before_next(error, ctx.time_left),
         attempts=allowed,
-        timeout=ctx.time_left,
+        timeout=None,  # ended by the time left, on the clock of the context
         wait_initial=policy.backoff,
         wait_max=min(_LONGEST_WAIT, ctx.time_left),
     ):
@@ -201,7 +201,7 @@ def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str
 
 
 def _wait_before_next(error: Exception, time_left: timedelta) -> bool | timedelta:
-    if not isinstance(error, Transient):
+    if not isinstance(error, Transient) or not time_left:
         return False
     if error.retry_after is None:
         return True

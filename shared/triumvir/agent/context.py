@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Protocol
@@ -36,6 +36,7 @@ class Context:
         seconds_left: float,
         transactions: Transactions | None = None,
         traceparent: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = request.client
         """The name of the client that submitted the order."""
@@ -61,7 +62,8 @@ class Context:
         self.call = 0
         """Counts the calls of this request, from 1."""
         self._results = request.results
-        self._deadline = time.monotonic() + seconds_left
+        self._clock = clock
+        self._deadline = clock() + seconds_left
         self._transactions = transactions
 
     @property
@@ -72,7 +74,7 @@ class Context:
     @property
     def time_left(self) -> timedelta:
         """Until the order stops waiting; never below zero. No outbound call should be given longer."""
-        return timedelta(seconds=max(0.0, self._deadline - time.monotonic()))
+        return timedelta(seconds=max(0.0, self._deadline - self._clock()))
 
     async def commit(self, result: str) -> bool | None:
         """For the runtime: commits what the operation left open, with its result."""

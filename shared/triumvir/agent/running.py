@@ -50,7 +50,7 @@ class Runner:
         self, function: Callable[..., Any], is_async: bool, time_left: timedelta, *arguments: Any
     ) -> Ended:
         """Runs it to its end, or until ``time_left`` is over and it was cancelled. Never raises what it raised."""
-        work = partial(function, *arguments) if is_async else partial(self._in_thread, function, arguments)
+        work = partial(function, *arguments) if is_async else partial(self.in_thread, function, arguments)
         task = asyncio.create_task(_guarded(work), name="operation")
         try:
             await asyncio.wait({task}, timeout=time_left.total_seconds())
@@ -70,7 +70,8 @@ class Runner:
         task.add_done_callback(self._returned)
         return Ended(None, TimeoutError("it went on when its time was over and it was cancelled"), True)
 
-    async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    async def in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """What a plain function returns, run in a thread."""
         context, loop = contextvars.copy_context(), asyncio.get_running_loop()
         call = partial(context.run, _called, function, *arguments)
         if self._threads is None:
