@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from triumvir.errors import ConfigurationError
 
@@ -144,6 +145,34 @@ def chosen_transport() -> Transport:
         return _TransportAlone().transport
     except ValidationError as error:
         raise ConfigurationError(f"TRIUMVIR_TRANSPORT: {error.errors()[0]['msg']}") from None
+
+
+class _Given(Settings):
+    """Only what is given, whatever the environment says."""
+
+    model_config = SettingsConfigDict(extra="forbid")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+def of_defaults(overrides: Mapping[str, object]) -> Settings:
+    """The defaults with these ``overrides``, by name; the environment is not read. Raises ConfigurationError naming
+    each that is unknown or wrong.
+    """
+    try:
+        return _Given(**cast("dict[str, Any]", dict(overrides)))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigurationError(f"settings: {faults}") from None
 
 
 def load(**overrides: Any) -> Settings:

@@ -7,7 +7,11 @@ import re
 
 from tests.house.source import PRODUCT, Module, calls, literals, modules
 
-SLEEPERS = {"tests/waiting.py": "the one place that polls, with a deadline"}
+SLEEPERS = {
+    "tests/waiting.py": "the one place that polls, with a deadline",
+    "tests/unit/testing/test_virtual_time.py": "sleeps in virtual time, which passes at once",
+    "tests/unit/testing/troupe.py": "sleeps in virtual time, which passes at once",
+}
 """Test files that may sleep, each with its reason."""
 
 BEFORE_ANY_SQL_FILE = {

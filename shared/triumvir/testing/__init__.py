@@ -1,7 +1,20 @@
-"""For tests, demo and soak: the auditor, which proves or disproves what Triumvir promises."""
+"""For tests: rehearsals of workflows and agents; and the auditor, which proves or disproves what Triumvir promises."""
 
 from triumvir.testing.auditor import audit
 from triumvir.testing.evidence import Call, Effect, Evidence, Ledger
 from triumvir.testing.findings import Finding, describe
+from triumvir.testing.rehearsal import Rehearsal
+from triumvir.testing.rehearsing.outcome import Outcome, RehearsedCall
 
-__all__ = ["Call", "Effect", "Evidence", "Finding", "Ledger", "audit", "describe"]
+__all__ = [
+    "Call",
+    "Effect",
+    "Evidence",
+    "Finding",
+    "Ledger",
+    "Outcome",
+    "Rehearsal",
+    "RehearsedCall",
+    "audit",
+    "describe",
+]

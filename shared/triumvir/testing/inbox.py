@@ -155,11 +155,10 @@ class Inbox(Generic[Reply]):
         row.state, row.reply, row.owner = "succeeded" if succeeded else "failed", reply, None
         return True
 
-    def commit(self, attempt: Attempt, owner: int, reply: Reply) -> bool:
-        """A success that commits with the operation's own writes: not once anybody has fenced the attempt off."""
-        return self.row(attempt.key).refuse_upto < attempt.fence and self.finish(
-            attempt, owner, reply, succeeded=True
-        )
+    def may_commit(self, attempt: Attempt) -> bool:
+        """Whether a success may be committed with the operation's own writes: not once anybody fenced it off."""
+        row = self.row(attempt.key)
+        return row.fence == attempt.fence and row.state == "running" and row.refuse_upto < attempt.fence
 
     def close_expired(self, key: Key, fence: int) -> tuple[bool, int]:
         """The supervisor's write: nobody may begin under this fence any more. Was it begun; calls so far."""
