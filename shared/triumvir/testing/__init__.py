@@ -5,11 +5,13 @@ from triumvir.testing.evidence import Call, Effect, Evidence, Ledger
 from triumvir.testing.findings import Finding, describe
 from triumvir.testing.rehearsal import Rehearsal
 from triumvir.testing.rehearsing.outcome import Outcome, RehearsedCall
+from triumvir.testing.rehearsing.plan import FaultPlan
 
 __all__ = [
     "Call",
     "Effect",
     "Evidence",
+    "FaultPlan",
     "Finding",
     "Ledger",
     "Outcome",

@@ -45,7 +45,7 @@ class Rehearsal(FaultPlan):
     """A workflow with its agents, and what will go wrong in each run.
 
     ``agents``: those that are there; a step whose agent or operation is not among them holds the order, and the
-    outcome is ``stuck``. ``settings``: those of :class:`~triumvir.settings.Settings` that differ from their defaults,
+    outcome is ``stuck``. ``settings``: those that differ from their defaults,
     by name (``{"max_failures": 1}``); the environment is not read. ``connect`` makes what ``ctx.transaction()``
     yields: called for each transaction, it returns an asynchronous context manager that commits when it is left, and
     rolls back if an exception is thrown into it. ``seed`` decides on every chance: retries jitter, and ``random`` is

@@ -41,7 +41,7 @@ class FaultPlan:
         skip: int = 0,
         undo: bool = False,
     ) -> None:
-        """The call fails, with :class:`~triumvir.Permanent` or :class:`~triumvir.Transient` of this text.
+        """The call fails, with :class:`~triumvir.errors.Permanent` or :class:`~triumvir.errors.Transient` of this text.
 
         ``before_call``: instead of calling the author's function. ``after_call``: once it has returned; its effect is
         there and the answer is lost. ``effect`` and ``retry_after`` are those of the exceptions.
