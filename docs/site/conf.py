@@ -32,6 +32,7 @@ nitpick_ignore_regex = [
     ("py:class", r"triumvir\.store\.business\.BusinessConnection"),  # an asyncpg.Connection; the page says so
     (r"py:.*", r"(?!triumvir).*"),  # the standard library and pydantic: the build asks no other site
     (r"py:.*", r"triumvir\.agent\.authoring\.F"),  # a type variable: what is decorated stays what it is
+    (r"py:.*", r"triumvir\.store\.business\.BusinessConnection"),  # a connection of asyncpg
     (r"py:.*", r"triumvir\.contracts\.json_text\..*"),  # a payload that is JSON text already
 ]
 myst_heading_anchors = 4
@@ -50,7 +51,18 @@ html_title = f"Triumvir {release}"
 html_copy_source = False
 html_show_sphinx = False
 
-MADE_BY_TRIUMVIR: Final = ("Order", "BlockingOrder", "Context", "Status", "Submitted")
+MADE_BY_TRIUMVIR: Final = (
+    "Order",
+    "BlockingOrder",
+    "Context",
+    "Status",
+    "Submitted",
+    "Outcome",
+    "RehearsedCall",
+    "StepRecord",
+    "LogRow",
+    "Alert",
+)
 """Users are handed these; how they are made is nothing to them."""
 
 

@@ -13,7 +13,14 @@ from typing import Any, Final
 from sphinx.application import Sphinx
 
 PARTS: Final = {
-    "Start": ("/README", "/docs/tutorial", "/docs/concepts", "/docs/authoring", "/docs/workflows-in-yaml"),
+    "Start": (
+        "/README",
+        "/docs/tutorial",
+        "/docs/concepts",
+        "/docs/authoring",
+        "/docs/testing-workflows",
+        "/docs/workflows-in-yaml",
+    ),
     "How to": ("/docs/howto/index", "/docs/howto/*"),
     "Reference": ("/docs/reference/*", "/docs/protocol"),
     "Run": ("/docs/operations", "/docs/guarantees", "/docs/performance"),
