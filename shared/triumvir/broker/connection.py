@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import aio_pika
 import aiormq
@@ -23,6 +23,7 @@ from triumvir.broker.fast.channel import HotChannel
 from triumvir.broker.fast.stream import Streams
 from triumvir.broker.foreign import tolerate_foreign_properties
 from triumvir.broker.outlet import Outlet
+from triumvir.broker.readiness import done_before_close, is_ready
 from triumvir.errors import BrokerError
 from triumvir.settings import Transport, chosen_transport
 from triumvir.telemetry import events
@@ -33,12 +34,9 @@ HEARTBEAT: Final = 10
 FIRST_RECONNECT: Final = 0.5
 LONGEST_RECONNECT: Final = 10.0
 
-_CLEAN_UP: Final = 1.0
-
 CHANNEL_ERRORS: Final = (aiormq.AMQPError, OSError, RuntimeError, TimeoutError, asyncio.CancelledError)
 """What using a channel raises when it, or its connection, is closed or closes meanwhile."""
 
-_T = TypeVar("_T")
 _log = get_logger("triumvir.broker")
 
 
@@ -124,6 +122,9 @@ class Connection:
 
     async def ready(self, timeout: float) -> None:
         """Return once connected and not blocked by an alarm of the broker. Raises BrokerError after ``timeout`` s."""
+        transport = self._robust.transport
+        if transport is not None and self.is_open and is_ready(transport.connection):
+            return  # as a rule: without a task, for every publish asks
         try:
             async with asyncio.timeout(timeout):
                 await self._ready()
@@ -174,7 +175,7 @@ class Connection:
             transport = self._robust.transport
             if transport is None or transport.connection.is_closed:
                 await asyncio.sleep(0.01)  # lost, and about to be known as lost
-            elif await _done_before_close(transport.connection, transport.connection.ready()):
+            elif await done_before_close(transport.connection, transport.connection.ready()):
                 return transport.connection
 
     def _lost(self, _: object, error: BaseException | None) -> None:
@@ -255,37 +256,13 @@ async def _open_channel(connection: AbstractConnection, confirms: bool, timeout:
     """A channel of ``connection``; None if that was lost meanwhile. Raises BrokerError if it is refused."""
     opening = connection.channel(publisher_confirms=confirms, on_return_raises=confirms, timeout=timeout)
     try:
-        opened = await _done_before_close(connection, opening)
+        opened = await done_before_close(connection, opening)
     except CHANNEL_ERRORS as error:
         raise_if_cancelled(error)
         if connection.is_closed:
             return None
         raise BrokerError(f"no channel could be opened: {plain(error)}") from None
     return cast(Channel, opened.result()) if opened else None
-
-
-async def _done_before_close(
-    connection: AbstractConnection, work: Coroutine[Any, Any, _T]
-) -> asyncio.Task[_T] | None:
-    """Wait for ``work``, but not beyond the end of ``connection``, which some calls of aiormq do not notice."""
-    closing = connection.closing
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(_retrieve)
-    try:
-        await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
-        return task if task.done() and not connection.is_closed else None
-    finally:
-        closing.cancel()
-        if not task.done():
-            task.cancel()
-            # its clean-up may wait for the writer of a dead connection
-            task.get_loop().call_later(_CLEAN_UP, task.cancel)
-
-
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Its error is known to have been looked at, also when nobody waits any more."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _abandon(robust: _Reconnecting) -> None:

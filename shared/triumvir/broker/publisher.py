@@ -36,7 +36,7 @@ class Publisher:
         self._timeout = timeout
         self._max_body = max_body
         self._lane: Lane | None = None
-        self._opening = asyncio.Lock()
+        self._turn = asyncio.Lock()
         self._calls: dict[_Call, float] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
@@ -121,32 +121,41 @@ class Publisher:
                 groups.append(again)
 
     async def _open_lane(self, call: _Call) -> Lane:
-        """The lane, once there is one and its connection takes more. Raises BrokerError when the call is over first."""
-        while True:
-            await self._connection.ready(call.time_left())
-            try:
-                async with asyncio.timeout(call.time_left()), self._opening:
-                    self._give_up_stale_lane()
-                    if self._lane is None or self._lane.is_closed:
-                        self._lane = await open_lane(self._connection, call.time_left())
-                    lane = self._lane
-            except TimeoutError:
-                raise BrokerError("no channel could be opened in time") from None
-            if not await lane.room(call.time_left()):
-                raise BrokerError("the broker has not taken what was sent before")
-            if not lane.is_closed:
-                return lane
+        """The lane, once there is one and its connection takes more. Calls get it in the order in which they ask.
 
-    def _give_up_stale_lane(self) -> None:
-        oldest = self._lane.oldest() if self._lane is not None else None
-        if (
-            self._lane is not None
-            and oldest is not None
-            and _now() - oldest > self._timeout * _STALE_TIMEOUTS
-        ):
-            _log.error(events.PUBLISH_UNCONFIRMED, messages=self._lane.in_flight, seconds=_now() - oldest)
-            self._retire(self._lane)
-            self._lane = None
+        Raises BrokerError when the call is over first.
+        """
+        try:
+            async with asyncio.timeout(call.time_left()), self._turn:
+                while True:
+                    await self._connection.ready(call.time_left())
+                    lane = await self._fit_lane(call.time_left())
+                    await lane.room()
+                    if not lane.is_closed:
+                        return lane
+        except TimeoutError:
+            raise BrokerError(
+                "RabbitMQ was away or blocked, or took nothing, while the call could wait"
+            ) from None
+
+    async def _fit_lane(self, timeout: float) -> Lane:
+        """The one there is, or a new one."""
+        if self._lane is None or not self._is_fit(self._lane):
+            unfit, self._lane = self._lane, None
+            if unfit is not None and not unfit.is_closed:
+                self._give_up(unfit)
+            self._lane = await open_lane(self._connection, timeout)
+        return self._lane
+
+    def _is_fit(self, lane: Lane) -> bool:
+        """Whether it is open, and the broker answers on it."""
+        oldest = lane.oldest()
+        return not lane.is_closed and (oldest is None or _now() - oldest <= self._timeout * _STALE_TIMEOUTS)
+
+    def _give_up(self, stale: Lane) -> None:
+        seconds = _now() - (stale.oldest() or _now())
+        _log.error(events.PUBLISH_UNCONFIRMED, messages=stale.in_flight, seconds=seconds)
+        self._retire(stale)
 
     def _retire(self, lane: Lane) -> None:
         task = asyncio.get_running_loop().create_task(close_channel(lane.channel))

@@ -91,9 +91,8 @@ class StockLane:
     def oldest(self) -> float | None:
         return next(iter(self._flights.values())).since if self._flights else None
 
-    async def room(self, timeout: float) -> bool:
-        """aiormq writes without asking, so there always is."""
-        return True
+    async def room(self) -> None:
+        """aiormq writes without asking, so there always is some."""
 
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         flights = {self._flights[message_id] for message_id in message_ids}

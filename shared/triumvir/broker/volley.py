@@ -35,14 +35,24 @@ class Volley:
         """The answer to the message at ``index`` has come; each has one."""
         self.landed[index] = outcome
         self._left -= 1
-        if not self._left and self._all_landed is not None and not self._all_landed.done():
-            self._all_landed.set_result(None)
+        if not self._left:
+            self._wake()
 
     async def wait(self, timeout: float) -> None:
         """Until all have landed, ``timeout`` seconds at most."""
-        if self._left:
-            self._all_landed = asyncio.get_running_loop().create_future()
-            await asyncio.wait((self._all_landed,), timeout=timeout)
+        if not self._left:
+            return
+        loop = asyncio.get_running_loop()
+        self._all_landed = loop.create_future()
+        over = loop.call_later(timeout, self._wake)
+        try:
+            await self._all_landed
+        finally:
+            over.cancel()
+
+    def _wake(self) -> None:
+        if self._all_landed is not None and not self._all_landed.done():
+            self._all_landed.set_result(None)
 
 
 class Lane(Protocol):
@@ -73,8 +83,8 @@ class Lane(Protocol):
     def oldest(self) -> float | None:
         """Loop time at which the oldest publish in flight was started; None if there is none."""
 
-    async def room(self, timeout: float) -> bool:
-        """Wait until the connection takes more. False if it did not in ``timeout`` seconds."""
+    async def room(self) -> None:
+        """Return once the connection takes more, or is lost."""
 
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         """Until the first of these ids in flight is no longer, ``timeout`` seconds at most."""

@@ -73,15 +73,8 @@ class FastLane:
     def oldest(self) -> float | None:
         return self._book.oldest()
 
-    async def room(self, timeout: float) -> bool:
-        if self._takes_more.is_set():
-            return True
-        try:
-            async with asyncio.timeout(timeout):
-                await self._takes_more.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def room(self) -> None:
+        await self._takes_more.wait()
 
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         await self._book.one_lands(message_ids, timeout)
