@@ -113,10 +113,12 @@ class Publisher:
                 failed = await call.land(volley)
             finally:
                 self._retire(lane)
-            if failed and volley.started == 1:
+            if failed and volley.started == 1 and lane.was_refused:
                 call.outcomes[failed[0]] = refuse(call.messages[failed[0]], lane.closed_because)
             elif failed:
-                groups[:0] = _halves(failed)
+                groups[:0] = _halves(
+                    failed
+                )  # one that was never sent, for its channel was lost first, goes again
             if again:
                 groups.append(again)
 

@@ -57,12 +57,18 @@ class StockLane:
         self.channel = channel
         self._flights: dict[str, Flight] = {}
         self._loop = asyncio.get_running_loop()
+        self._sent = False
+        self._was_refused = False
         self._closed_because = "the channel was closed"
         channel.closing.add_done_callback(self._on_closed)
 
     @property
     def is_closed(self) -> bool:
         return self.channel.is_closed
+
+    @property
+    def was_refused(self) -> bool:
+        return self._was_refused
 
     @property
     def closed_because(self) -> str:
@@ -116,6 +122,7 @@ class StockLane:
         except ChannelInvalidStateError as error:
             flight.set_exception(error)
         else:
+            self._sent = True
             self.channel.delivery_tag += 1
             self.channel.confirmations[self.channel.delivery_tag] = flight
             self.channel.message_id_delivery_tag[message.message_id] = self.channel.delivery_tag
@@ -142,6 +149,7 @@ class StockLane:
         error = None if closing.cancelled() else closing.exception()
         if error is not None:
             self._closed_because = plain(error)
+            self._was_refused = self._sent and isinstance(error, AMQPChannelError)
         self._loop.call_soon(self.cut_off, error)  # after the answers that came before the close
 
 

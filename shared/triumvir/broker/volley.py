@@ -70,6 +70,10 @@ class Lane(Protocol):
         """Whether nothing can be published on it any more."""
 
     @property
+    def was_refused(self) -> bool:
+        """Whether the broker closed this channel, and no other, after something was sent on it."""
+
+    @property
     def closed_because(self) -> str:
         """Why the channel closed, as the broker put it."""
 

@@ -9,7 +9,9 @@ import pytest
 
 from tests.integration.broker.proxy import BASIC_ACK, Proxy
 from tests.integration.broker.room import Room, eventually, message, numbers, queue_topology, take, take_all
-from triumvir.broker import Outcome, OutMessage, Publisher
+from triumvir.broker import Connection, Outcome, OutMessage, Publisher
+from triumvir.broker.openings import open_lane
+from triumvir.broker.volley import Lane
 
 CONFIRMED, RETURNED, REFUSED, UNKNOWN = Outcome.CONFIRMED, Outcome.RETURNED, Outcome.REFUSED, Outcome.UNKNOWN
 
@@ -131,6 +133,24 @@ async def test_f07_repeated_ids_around_a_bad_message_each_get_their_outcome(room
     batch = [message(1), message(1), bad, message(1, "nowhere"), bad, message(2), message(2)]
     outcomes = await publisher.publish(batch)
     assert outcomes == [CONFIRMED, CONFIRMED, REFUSED, RETURNED, REFUSED, CONFIRMED, CONFIRMED]
+
+
+async def test_f07_a_message_whose_channel_was_lost_before_it_was_sent_is_not_refused(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await room.declare(queue_topology("work"))
+    publisher, opened = await room.publisher(), list[Lane]()
+
+    async def lose_some(connection: Connection, timeout: float) -> Lane:
+        opened.append(await open_lane(connection, timeout))
+        if len(opened) in (2, 4):
+            await opened[-1].channel.close()
+        return opened[-1]
+
+    monkeypatch.setattr("triumvir.broker.publisher.open_lane", lose_some)
+    batch = [message("bad", exchange="no-such-exchange"), message(1), message(2)]
+    assert await publisher.publish(batch) == [REFUSED, CONFIRMED, CONFIRMED]
+    assert len(opened) > 4
 
 
 @pytest.mark.parametrize(

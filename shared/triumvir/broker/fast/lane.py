@@ -32,12 +32,18 @@ class FastLane:
         self._book = Book()
         self._methods: dict[tuple[str, str], bytes] = {}
         self._loop = asyncio.get_running_loop()
+        self._sent = False
+        self._was_refused = False
         self._closed_because = "the channel was closed"
         hot.publish_for(self)
 
     @property
     def is_closed(self) -> bool:
         return not self._hot.is_open or self.channel.is_closed
+
+    @property
+    def was_refused(self) -> bool:
+        return self._was_refused
 
     @property
     def closed_because(self) -> str:
@@ -67,6 +73,7 @@ class FastLane:
             else:
                 self._book.enter(message.message_id, volley, index)
         if burst:
+            self._sent = True
             self._hot.write(b"".join(burst))
         return volley, waiting
 
@@ -91,6 +98,7 @@ class FastLane:
 
     def on_end(self, end: End) -> None:
         self._closed_because = end.reason
+        self._was_refused = self._sent and end.refused
         self._book.close(None if end.refused else Outcome.UNKNOWN)
 
     def _frames(self, message: OutMessage, at: int) -> bytes:
