@@ -257,12 +257,12 @@ async def _open_channel(connection: AbstractConnection, confirms: bool, timeout:
     opening = connection.channel(publisher_confirms=confirms, on_return_raises=confirms, timeout=timeout)
     try:
         opened = await done_before_close(connection, opening)
+        return cast(Channel, opened.result()) if opened else None
     except CHANNEL_ERRORS as error:
         raise_if_cancelled(error)
         if connection.is_closed:
             return None
         raise BrokerError(f"no channel could be opened: {plain(error)}") from None
-    return cast(Channel, opened.result()) if opened else None
 
 
 async def _abandon(robust: _Reconnecting) -> None:

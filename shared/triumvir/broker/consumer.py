@@ -131,7 +131,7 @@ class Consumer:
         session, self._session = self._session, None
         if session is not None:
             session.end()
-            await close_channel(session.channel)
+            await session.close()
 
     async def ensure_subscribed(self) -> bool:
         """Ask the broker whether this consumer is served, and renew the subscription if not.
@@ -188,7 +188,7 @@ class Consumer:
             if session is not None:
                 await session.ended.wait()
                 self._session = None
-                await close_channel(session.channel)
+                await session.close()
             if self._stopped.is_set():
                 return
             try:
@@ -233,7 +233,7 @@ class Consumer:
             await self._restore_queue()
             raise BrokerError(f"queue {self.queue!r} does not exist: {error}") from None
         except CHANNEL_ERRORS as error:
-            await close_channel(channel)
+            await session.close()
             raise_if_cancelled(error)
             raise BrokerError(f"queue {self.queue!r} cannot be consumed: {plain(error)}") from None
         return session

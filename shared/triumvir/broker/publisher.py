@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from triumvir.broker.connection import Connection, close_channel
+from triumvir.broker.connection import Connection
 from triumvir.broker.messages import Outcome, OutMessage
 from triumvir.broker.openings import open_lane
 from triumvir.broker.sendable import MAX_BODY, fault_of, refuse
@@ -74,7 +74,7 @@ class Publisher:
         """Close the channel; what is in flight becomes unknown. The connection stays its owner's."""
         lane, self._lane = self._lane, None
         if lane is not None:
-            await close_channel(lane.channel)
+            await lane.close()
             lane.cut_off()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
@@ -160,7 +160,7 @@ class Publisher:
         self._retire(stale)
 
     def _retire(self, lane: Lane) -> None:
-        task = asyncio.get_running_loop().create_task(close_channel(lane.channel))
+        task = asyncio.get_running_loop().create_task(lane.close())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 

@@ -13,6 +13,7 @@ from aiormq import spec
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 
+from triumvir.broker.connection import close_channel
 from triumvir.broker.messages import Delivery
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
@@ -134,6 +135,10 @@ class Session:
         """Hand over that each of ``tags`` goes back to its queue."""
         for tag in tags:
             await self.channel.basic_nack(tag, requeue=True, wait=False)
+
+    async def close(self) -> None:
+        """Close the channel, unless it is closed or about to be."""
+        await close_channel(self.channel)
 
     def end(self) -> None:
         """Deliveries of this channel are void from now on."""

@@ -16,6 +16,7 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
 from triumvir.broker.address import plain
+from triumvir.broker.connection import close_channel
 from triumvir.broker.messages import Outcome, OutMessage
 from triumvir.broker.sendable import refuse
 from triumvir.broker.volley import Landing, Volley
@@ -103,6 +104,9 @@ class StockLane:
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         flights = {self._flights[message_id] for message_id in message_ids}
         await asyncio.wait(flights, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        await close_channel(self.channel)
 
     def cut_off(self, error: BaseException | None = None) -> None:
         for flight in tuple(self._flights.values()):

@@ -93,5 +93,8 @@ class Lane(Protocol):
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         """Until the first of these ids in flight is no longer, ``timeout`` seconds at most."""
 
+    async def close(self) -> None:
+        """Close the channel, unless it is closed or about to be: two closes that cross would end a later channel."""
+
     def cut_off(self) -> None:
         """End what still waits as unknown: nobody answers any more."""

@@ -11,6 +11,7 @@ from typing import Final
 from aiormq.channel import Channel
 
 from triumvir.broker.address import plain
+from triumvir.broker.connection import close_channel
 from triumvir.broker.fast import frames, properties
 from triumvir.broker.fast.book import Book
 from triumvir.broker.fast.channel import End, HotChannel
@@ -85,6 +86,10 @@ class FastLane:
 
     async def one_lands(self, message_ids: Collection[str], timeout: float) -> None:
         await self._book.one_lands(message_ids, timeout)
+
+    async def close(self) -> None:
+        if self._hot.is_open:
+            await close_channel(self.channel)
 
     def cut_off(self) -> None:
         self._book.close(Outcome.UNKNOWN)

@@ -53,6 +53,10 @@ class FastSession(Session):
         """
         self.buffer.clear()
 
+    async def close(self) -> None:
+        if self._hot.is_open:
+            await super().close()
+
     async def write_acks(self, front: Sequence[int], behind: Sequence[int]) -> None:
         number = self._hot.number
         burst = [frames.ack(number, front[-1], multiple=True)] if front else []
