@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from triumvir.contracts.messages import StepRequest
-from triumvir.errors import ConfigurationError, Transient
+from triumvir.errors import Permanent, Transient
 from triumvir.settings import Settings
 from triumvir.store.business import BusinessConnection, open_connection
 from triumvir.store.faults import DATABASE_ERRORS
@@ -87,9 +87,8 @@ class RequestTransaction:
     async def begin(self) -> AsyncIterator[BusinessConnection]:
         """Opens it; rolled back at once if the block raises."""
         if self._connection is not None:
-            raise ConfigurationError(
-                "ctx.transaction() was entered twice in one call; do all writes in one block"
-            )
+            problem = "ctx.transaction() was entered twice in one call; do all writes in one block"
+            raise Permanent(problem, effect="unknown")
         self._connection = await self._connections.acquire()
         try:
             await self._connection.execute("begin")

@@ -184,7 +184,7 @@ def _told(ended: Ended) -> OperationError:
         return error
     if isinstance(error, TimeoutError) or (ended.cut_off and isinstance(error, asyncio.CancelledError)):
         return Transient(str(error) or "no answer within the time left")
-    return Transient(f"{type(error).__name__}: {error}")
+    return Transient(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 def _result(operation: Operation[Any], returned: Any, policy: CallPolicy) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from triumvir.contracts.messages import StepRequest
 from triumvir.contracts.names import order_key
-from triumvir.errors import ConfigurationError
+from triumvir.errors import Permanent
 from triumvir.store.business import BusinessConnection
 
 
@@ -91,9 +91,11 @@ class Context:
         step's result when the operation returns, and not at all if it raises or its attempt was fenced off.
 
         That makes the effect exactly-once. Gives the part of an asyncpg connection that runs statements. Once per
-        call, asynchronous operations only: anything else raises :class:`~triumvir.errors.ConfigurationError`.
+        call, asynchronous operations only: anything else is a mistake that no repetition mends, and raises
+        :class:`~triumvir.errors.Permanent`, in doubt.
         """
         if self._transactions is None:
-            raise ConfigurationError("ctx.transaction() is for asynchronous operations of a running agent")
+            problem = "ctx.transaction() is for asynchronous operations of a running agent"
+            raise Permanent(problem, effect="unknown")
         async with self._transactions.begin() as connection:
             yield connection

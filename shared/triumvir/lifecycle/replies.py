@@ -119,8 +119,9 @@ def _ends_attempt(draft: Draft, reply: StepFailed) -> None:
     else:
         draft.set_step(_failed_step(step, reply))
     name = draft.workflow.step(reply.step_no).name
+    what = f"undo of {name}" if reply.direction == "undo" else name
     draft.move(
-        f"{name} failed, may work later: {reply.error}",
+        f"{what} failed, may work later: {reply.error}",
         step_no=reply.step_no,
         complete_by=draft.moment.now,
         wake_at=None,

@@ -134,6 +134,8 @@ async def test_a_transaction_entered_twice_is_an_error_that_says_so(bench: Workb
     with pytest.raises(OrderHalted, match="entered twice in one call; do all writes in one block"):
         await order.result(timeout=20)
     assert await _booked(bench, order.order_id) == 0
+    (step,) = (await bench.detail(order.order_id)).steps
+    assert (len(bench.calls(order.order_id)), step.effect) == (1, "unknown")
 
 
 async def test_many_transactions_at_once_take_turns_on_few_connections(bench: Workbench) -> None:

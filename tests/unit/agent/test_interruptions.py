@@ -28,7 +28,7 @@ async def test_a_cancellation_of_the_operations_own_making_is_a_failure() -> Non
 
     outcome = await Till(charge).call()
     assert isinstance(outcome, Failure)
-    assert (outcome.kind, outcome.effect, outcome.error) == ("transient", "unknown", "CancelledError: ")
+    assert (outcome.kind, outcome.effect, outcome.error) == ("transient", "unknown", "CancelledError")
 
 
 async def test_a_request_that_is_cancelled_from_outside_stays_cancelled() -> None:

@@ -64,6 +64,7 @@ def test_a_new_attempt_with_a_higher_fence_undoes() -> None:
 def test_an_undo_that_fails_is_tried_again_after_a_back_off() -> None:
     order = undoing("s1", "s2")
     order.fail("transient")
+    assert order.last.log[-1].why.startswith("undo of s1 failed, may work later: ")
     order.expire()
     assert (order.state, order.record.locked_by, order.entry().undo_tries) == ("compensating", None, 1)
     assert order.record.not_before == order.now + timedelta(seconds=1)
