@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal, cast
@@ -173,6 +175,21 @@ def of_defaults(overrides: Mapping[str, object]) -> Settings:
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigurationError(f"settings: {faults}") from None
+
+
+def unknown_variables() -> list[str]:
+    """Each ``TRIUMVIR_`` variable that is no setting, in words, with the one that may have been meant. Those of the
+    tests (``TRIUMVIR_TEST_``) are left out.
+    """
+    known = [f"TRIUMVIR_{name.upper()}" for name in Settings.model_fields]
+    found = sorted(name for name in map(str.upper, os.environ) if name.startswith("TRIUMVIR_"))
+    unknown = [name for name in found if name not in known and not name.startswith("TRIUMVIR_TEST_")]
+    return [f"{name} is no setting{_meant(name, known)}" for name in unknown]
+
+
+def _meant(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def load(**overrides: Any) -> Settings:

@@ -55,6 +55,8 @@ def dev(
       triumvir dev -w shop.workflow:order_fulfilment shop.agents:payments shop.agents:shipping
     """
     settings()
+    for problem in settings_module.unknown_variables():
+        note(problem)
     definitions = [each for target in workflow or [] for each in load_workflows(target)]
     servers = PrivateServers(folder)
     run(_dev(servers, agents or [], definitions, client))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar, get_args
 from uuid import UUID
 
@@ -9,7 +10,7 @@ import orjson
 from pydantic import ValidationError
 
 from triumvir.contracts.json_text import JsonText, parse_object
-from triumvir.contracts.messages import AnyMessage, Message
+from triumvir.contracts.messages import A_TIME, AnyMessage, Message
 from triumvir.errors import ContractError
 
 _BY_TYPE: Final[dict[str, type[AnyMessage]]] = {model.TYPE: model for model in get_args(AnyMessage)}
@@ -77,15 +78,34 @@ def _contract_error(error: ValidationError) -> ContractError:
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or "body"
     given = f" (got {str(first['input'])[:80]!r})" if first["type"] != "missing" else ""
-    return ContractError("invalid", field, f"{first['msg']}{given}", _fix(first["type"], field))
+    problem = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return ContractError(
+        "invalid", field, f"{problem}{given}", _fix(first["type"], first.get("ctx", {}), field)
+    )
 
 
-def _fix(kind: str, field: str) -> str:
-    if kind == "missing":
-        return f"add {field!r}"
-    if kind.startswith("string_pattern"):
-        return "use a-z, 0-9 and '-' for names; printable ASCII without blanks for order ids"
-    return f"correct {field!r}"
+_FIXES: Final = {
+    "missing": "add {field!r}",
+    "string_pattern_mismatch": "use a-z, 0-9 and '-' for names; printable ASCII without blanks for order ids",
+    "string_type": "send a string",
+    "string_too_long": "send at most {max_length} characters",
+    "string_too_short": "send at least {min_length} characters",
+    "int_type": "send a whole number",
+    "int_from_float": "send a whole number",
+    "int_parsing": "send a whole number",
+    "greater_than_equal": "send {ge} or more",
+    "greater_than": "send more than {gt}",
+    "less_than_equal": "send {le} or less",
+    "less_than": "send less than {lt}",
+}
+
+
+def _fix(kind: str, context: Mapping[str, Any], field: str) -> str:
+    if "fix" in context:
+        return str(context["fix"])
+    if kind.startswith(("datetime_", "timezone_")):
+        return A_TIME
+    return _FIXES.get(kind, "correct {field!r}").format(field=field, **context)
 
 
 def order_id_of(body: bytes) -> str | None:

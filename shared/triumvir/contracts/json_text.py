@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 from triumvir.errors import ContractError
 
 _MAX_EXACT_INTEGER: Final = 2**53 - 1
+_NUMBER: Final = "number"
 
 
 class JsonText:
@@ -117,7 +118,7 @@ def _members(decoder: json.JSONDecoder, text: str) -> dict[str, JsonText]:
             raise json.JSONDecodeError("expected a member name", text, at)
         name, at = decoder.raw_decode(text, at)
         at = _expect(text, _skip_blanks(text, at), ":")
-        value, end = decoder.raw_decode(text, at)
+        value, end = _value(decoder, text, at, name)
         if name in members:
             raise _doubled(name)
         members[name] = JsonText(text=text[at:end], value=value)
@@ -125,6 +126,16 @@ def _members(decoder: json.JSONDecoder, text: str) -> dict[str, JsonText]:
     if _skip_blanks(text, at + 1) != len(text):
         raise json.JSONDecodeError("text after the object", text, at + 1)
     return members
+
+
+def _value(decoder: json.JSONDecoder, text: str, at: int, name: str) -> tuple[Any, int]:
+    """A member's value and where it ends; of a number that is refused it is said in which member."""
+    try:
+        return decoder.raw_decode(text, at)
+    except ContractError as error:
+        if error.field != _NUMBER:
+            raise
+        raise ContractError(error.reason, name[:80], f"the number {error.problem}", error.fix) from None
 
 
 def _skip_blanks(text: str, at: int) -> int:
@@ -154,7 +165,7 @@ def _doubled(name: str) -> ContractError:
 def _exact_integer(text: str) -> int:
     if len(text) > 17 or abs(int(text)) > _MAX_EXACT_INTEGER:
         raise ContractError(
-            "invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string"
+            "invalid", _NUMBER, f"{text[:40]} is beyond an IEEE double", "send it as a string"
         )
     return int(text)
 
@@ -163,13 +174,13 @@ def _finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ContractError(
-            "invalid", "number", f"{text[:40]} is beyond an IEEE double", "send it as a string"
+            "invalid", _NUMBER, f"{text[:40]} is beyond an IEEE double", "send it as a string"
         )
     return number
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ContractError("invalid", "number", f"{text} is not JSON", "send null or a string")
+    raise ContractError("invalid", _NUMBER, f"{text} is not JSON", "send null or a string")
 
 
 def _check_depth(text: str, members: dict[str, JsonText], max_depth: int) -> None:
@@ -194,16 +205,28 @@ def _too_deep(max_depth: int) -> ContractError:
 
 
 def _check_strings(value: Any) -> None:
-    stack = [value]
+    """Every string, and every member name, can be stored; of one that cannot it is said where it stands."""
+    stack: list[tuple[str, Any]] = [("", value)]
     while stack:
-        item = stack.pop()
+        path, item = stack.pop()
         if isinstance(item, dict):
-            stack.extend(item.keys())
-            stack.extend(item.values())
+            for name, member in item.items():
+                where = f"{path}.{name}" if path else name
+                _check_string(where, name)
+                stack.append((where, member))
         elif isinstance(item, list):
-            stack.extend(item)
+            stack.extend((f"{path}[{place}]", member) for place, member in enumerate(item))
         elif isinstance(item, str):
-            if "\x00" in item:
-                raise ContractError("invalid", "string", "holds a NUL character", "remove it or encode it")
-            if not item.isascii() and any("\ud800" <= char <= "\udfff" for char in item):
-                raise ContractError("invalid", "string", "holds a lone surrogate", "send valid Unicode")
+            _check_string(path, item)
+
+
+def _check_string(path: str, text: str) -> None:
+    if "\x00" in text:
+        raise ContractError("invalid", _shown(path), "holds a NUL character", "remove it or encode it")
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise ContractError("invalid", _shown(path), "holds a lone surrogate", "send valid Unicode")
+
+
+def _shown(path: str) -> str:
+    """A path that may itself hold what is refused."""
+    return path.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:80]

@@ -5,11 +5,12 @@ A body is one JSON object. Unknown members of a known version are ignored; an un
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.names import Direction, Name, OrderId
@@ -17,8 +18,42 @@ from triumvir.contracts.names import Direction, Name, OrderId
 
 def _storable(text: str) -> str:
     if "\x00" in text:
-        raise ValueError("holds a NUL character")
+        raise PydanticCustomError("nul", "holds a NUL character", {"fix": "remove it"})
     return text
+
+
+def _whole(value: Any) -> Any:
+    """JSON numbers only: what looks like one to Python (``"5"``, ``true``) may not to another reader."""
+    if isinstance(value, str | bool):
+        raise PydanticCustomError("not_whole", "is no whole number", {"fix": "send a number, without quotes"})
+    return value
+
+
+def _bool(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise PydanticCustomError("not_bool", "is neither true nor false", {"fix": "send true or false"})
+    return value
+
+
+def _time_as_text(value: Any) -> Any:
+    if not isinstance(value, str | datetime | None):
+        raise PydanticCustomError("not_a_time", "is no time", {"fix": A_TIME})
+    return value
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        at.astimezone(UTC)
+    except OverflowError:
+        fix = "name a time between the years 1 and 9999, in UTC"
+        raise PydanticCustomError("time_range", "is beyond what can be kept", {"fix": fix}) from None
+    return at
+
+
+A_TIME = "send ISO 8601 with a zone, such as 2030-01-31T09:00:00Z"
+Whole = BeforeValidator(_whole)
+TrueOrFalse = Annotated[bool, BeforeValidator(_bool)]
+Time = Annotated[AwareDatetime, BeforeValidator(_time_as_text), AfterValidator(_in_utc)]
 
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_storable)]
@@ -50,11 +85,11 @@ class OrderSubmit(Message):
     TYPE: ClassVar[str] = "order.submit.v1"
     order_id: OrderId
     workflow: Name
-    version: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    version: Annotated[int, Field(ge=1, lt=2**31), Whole] | None = None
     payload: Annotated[JsonText, Field(json_schema_extra={"type": "object"})]
-    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    not_before: AwareDatetime | None = None
-    progress: bool = False
+    priority: Annotated[int, Field(ge=-1000, le=1000), Whole] = 0
+    not_before: Time | None = None
+    progress: TrueOrFalse = False
 
 
 class OrderCancel(Message):
@@ -70,7 +105,7 @@ class OrderQuery(Message):
 
     TYPE: ClassVar[str] = "order.query.v1"
     order_id: OrderId
-    from_sequence: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    from_sequence: Annotated[int, Field(ge=1, lt=2**31), Whole] | None = None
 
 
 class _StepRequest(Message):

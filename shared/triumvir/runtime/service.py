@@ -71,6 +71,8 @@ def run_service(
         _refuse(name, error)
     instance = str(uuid4())
     export.configure(settings, name, instance)
+    for problem in settings_module.unknown_variables():
+        log.warning(events.SETTING_UNKNOWN, problem=problem)
     log.info(events.SERVICE_STARTING, pid=os.getpid(), version=version("triumvir"))
     went_well = _run_until_drained(Chassis(name, settings, instance), main)
     export.shutdown()

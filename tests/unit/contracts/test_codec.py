@@ -7,7 +7,7 @@ import pytest
 from tests.unit.contracts.samples import SAMPLES, golden_file
 from triumvir.contracts.codec import decode, decode_strictly, encode, types
 from triumvir.contracts.json_text import JsonText
-from triumvir.contracts.messages import OrderSubmit, StepExecute
+from triumvir.contracts.messages import OrderQuery, OrderSubmit, StepExecute
 from triumvir.errors import ContractError
 
 LIMITS = {"max_bytes": 1000, "max_depth": 8}
@@ -86,6 +86,46 @@ def test_a_bad_submission_is_refused_with_the_field_and_the_fix(body: bytes, rea
         decode_strictly(OrderSubmit, body, **LIMITS)
     assert (caught.value.reason, caught.value.field) == (reason, field)
     assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ('"priority": "5"', "priority: is no whole number (got '5'); send a number, without quotes"),
+        ('"priority": true', "priority: is no whole number (got 'True'); send a number"),
+        ('"priority": 1.5', "priority: should be a valid integer"),
+        (
+            '"priority": 1001',
+            "priority: should be less than or equal to 1000 (got '1001'); send 1000 or less",
+        ),
+        ('"version": "1"', "version: is no whole number (got '1')"),
+        ('"progress": "yes"', "progress: is neither true nor false (got 'yes'); send true or false"),
+        ('"progress": 1', "progress: is neither true nor false (got '1')"),
+        ('"not_before": 5', "not_before: is no time (got '5'); send ISO 8601 with a zone"),
+        ('"not_before": "soon"', "; send ISO 8601 with a zone, such as 2030-01-31T09:00:00Z"),
+        ('"not_before": "2030-01-31T09:00:00"', "; send ISO 8601 with a zone, such as 2030-01-31T09:00:00Z"),
+        ('"not_before": "0001-01-01T00:00:00+14:00"', "not_before: is beyond what can be kept"),
+        ('"not_before": "9999-12-31T23:59:59-14:00"', "; name a time between the years 1 and 9999, in UTC"),
+        ('"extra": {"a": [1, "x\\u0000"]}', "extra.a[1]: holds a NUL character"),
+        ('"extra": {"a": {"\\ud800": 1}}', "extra.a.\\ud800: holds a lone surrogate; send valid Unicode"),
+        ('"extra": [1e999]', "extra: the number 1e999 is beyond an IEEE double; send it as a string"),
+        ('"extra": NaN', "extra: the number NaN is not JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_member_is_said_with_its_name_and_the_fix(member: str, said: str) -> None:
+    body = f'{{"order_id": "1", "workflow": "w", "payload": {{}}, {member}}}'
+    with pytest.raises(ContractError) as caught:
+        decode_strictly(OrderSubmit, body.encode(), **LIMITS)
+    assert said in str(caught.value)
+    assert "Value error" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"), [("0", "send 1 or more"), (str(2**31), "send less than 2147483648")]
+)
+def test_a_sequence_number_out_of_range_is_answered_with_the_range(number: str, fix: str) -> None:
+    with pytest.raises(ContractError, match=fix):
+        decode_strictly(OrderQuery, f'{{"order_id": "1", "from_sequence": {number}}}'.encode(), **LIMITS)
 
 
 def test_a_request_that_lacks_its_fence_is_refused() -> None:
