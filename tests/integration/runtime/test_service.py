@@ -119,6 +119,13 @@ async def test_a_setting_that_cannot_work_is_named_and_exits_2(
     assert f"TRIUMVIR_{setting.upper()}" in line["error"]
 
 
+async def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one(start: Start) -> None:
+    specimen = await start("orderly", slotz=3)
+    told = await specimen.until("setting_unknown")
+    assert told["problem"] == "TRIUMVIR_SLOTZ is no setting; did you mean TRIUMVIR_SLOTS?"
+    await specimen.until("service_started")
+
+
 async def test_a_blocked_event_loop_ends_the_process_and_shows_where(start: Start) -> None:
     specimen = await start("blocked", watchdog_timeout=1)
     assert await specimen.exit_code() == 70
