@@ -60,3 +60,16 @@ def test_a_transaction_without_a_connection_names_the_fix() -> None:
     workflow, agent = booking()
     with pytest.raises(ConfigurationError, match=r"connect="):
         Rehearsal(workflow, agents=[agent]).run_blocking({"pence": 1})
+
+
+def test_a_transaction_entered_twice_fails_for_good_as_it_does_when_served() -> None:
+    agent, books = Agent("records"), Books()
+
+    @agent.operation("note")
+    async def note(ctx: Context, sale: Sale) -> Receipt:
+        async with ctx.transaction(), ctx.transaction():
+            return Receipt(receipt="noted")
+
+    workflow = Workflow("w", 1, [Step("note", agent="records", operation="note")])
+    outcome = Rehearsal(workflow, agents=[agent], connect=books.transaction).run_blocking({"pence": 1})
+    assert (outcome.state, len(outcome.calls), books.rows) == ("error", 1, [])

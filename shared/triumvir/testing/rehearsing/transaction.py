@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Any
 
 from triumvir.agent.calling import Outcome, Success
-from triumvir.errors import ConfigurationError, Transient
+from triumvir.errors import ConfigurationError, Permanent, Transient
 from triumvir.testing.inbox import Attempt, Inbox
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
@@ -54,7 +54,7 @@ class Transaction:
         """Opens it; rolled back if the block raises."""
         if self._open is not None:
             problem = "ctx.transaction() was entered twice in one call; do all writes in one block"
-            raise ConfigurationError(problem)
+            raise Permanent(problem, effect="unknown")
         if self._desk.connect is None:
             problem = "an operation uses ctx.transaction(); give Rehearsal(..., connect=...) what opens one"
             self._desk.problems.append(ConfigurationError(problem))
