@@ -154,7 +154,7 @@ def test_a_broken_rule_is_noticed(breakage: str, monkeypatch: pytest.MonkeyPatch
 
     @settings(
         deadline=None,
-        max_examples=500,
+        max_examples=4000,
         database=None,
         derandomize=True,
         phases=[Phase.generate],
