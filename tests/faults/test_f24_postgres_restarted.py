@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 import pytest
@@ -28,6 +29,10 @@ OVERDUE = (
 )
 
 
+NOTICES: Final = (events.LOOP_FAILED, events.INBOX_UNREACHABLE, events.REQUEST_FAILED)
+"""By one of these a service tells that the database went away: an agent's loops seldom need it."""
+
+
 @pytest.mark.slow
 async def test_f24_postgres_that_crashes_five_times_under_load_leaves_no_order_behind(
     private_servers: PrivateServers, private_settings: Settings, logs: Path
@@ -37,7 +42,7 @@ async def test_f24_postgres_that_crashes_five_times_under_load_leaves_no_order_b
         await crash_under_load(cluster, private_servers)
         await cluster.assert_sound(within=90)
         for name in STRAIGHT:
-            assert said(cluster, name, events.LOOP_FAILED), f"{name} noticed"
+            assert any(said(cluster, name, event) for event in NOTICES), f"{name} noticed"
 
 
 async def crash_under_load(cluster: Cluster, private_servers: PrivateServers) -> None:

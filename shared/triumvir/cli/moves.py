@@ -15,7 +15,7 @@ from triumvir.cli.orders import KEY_HELP, split_key
 from triumvir.cli.output import note, run, say
 from triumvir.contracts.json_text import parse_value
 from triumvir.errors import ConfigurationError, ContractError, TriumvirError, UnknownOrder
-from triumvir.lifecycle import RESTING, Action, State
+from triumvir.lifecycle import RESTING, Action, State, operator_words
 from triumvir.store.operators import ask_move, connect
 from triumvir.store.reads import OrderDetail, Reads
 from triumvir.store.statements import Connection
@@ -125,7 +125,7 @@ def _move(key: str, action: Action, reason: str | None, wait: float, result: str
                 await asyncio.sleep(_LOOK_SECONDS)
             return seen, await Reads(connection).order(client, order_id)
 
-    _tell(key, action, *run(ask()))
+    _tell(key, action, operator_words(action, who, reason), *run(ask()))
 
 
 async def _seen(connection: Connection, key: str, action: Action) -> OrderDetail:
@@ -138,17 +138,20 @@ async def _seen(connection: Connection, key: str, action: Action) -> OrderDetail
     return found
 
 
-def _tell(key: str, action: Action, seen: OrderDetail, now: OrderDetail | None) -> None:
+def _tell(key: str, action: Action, words: str, seen: OrderDetail, now: OrderDetail | None) -> None:
+    """What came of it. Others may have asked for something at the same time: ``words`` are those of this move."""
     if now is None:
         note("no scheduler has taken it yet; it waits in the store, and is done once one runs")
         say(f"asked for; see: triumvir orders show {key}")
         return
     new = [row for row in now.history if row.n > seen.order.history]
-    refusal = next((row.why for row in new if row.why.startswith(f"{action} by ")), None)
-    if refusal is not None:
-        raise TriumvirError(f"{key}: {refusal}")
+    refusals = [row.why for row in new if " refused: " in row.why]
+    mine = [why for why in refusals if why.startswith(f"{action} by ")]
+    if mine and not any(words in row.why for row in new):
+        raise TriumvirError(f"{key}: {mine[-1]}")
     for row in new:
-        say(row.why)
+        if row.why not in refusals:
+            say(row.why)
     say(f"{key} is {now.order.state}; see: triumvir orders show {key}")
 
 

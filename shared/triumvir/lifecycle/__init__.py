@@ -14,6 +14,7 @@ from triumvir.lifecycle.events import (
     RetryDue,
 )
 from triumvir.lifecycle.inputs import argument
+from triumvir.lifecycle.operators import operator_words
 from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, Value
 from triumvir.lifecycle.policy import Policy, definition_lines
 from triumvir.lifecycle.record import (
@@ -64,5 +65,6 @@ __all__ = [
     "decide",
     "definition_lines",
     "is_legal",
+    "operator_words",
     "set_aside",
 ]

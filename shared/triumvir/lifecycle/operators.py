@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.events import OperatorAsked
+from triumvir.lifecycle.events import Action, OperatorAsked
 from triumvir.lifecycle.failure import begin_compensation, cancel
 from triumvir.lifecycle.record import StepRecord
+
+_VERBS: Final[dict[Action, str]] = {
+    "retry": "retried",
+    "skip": "skipped",
+    "compensate": "compensated",
+    "resume": "compensation resumed",
+    "close": "closed",
+}
+
+
+def operator_words(action: Action, by: str, reason: str | None) -> str:
+    """What the history says, among other words, of a move that was made."""
+    return f"{_VERBS[action]} by {by}{f': {reason}' if reason else ''}"
 
 
 def operator_asked(draft: Draft, asked: OperatorAsked) -> None:
@@ -41,7 +54,7 @@ def _retry(draft: Draft, asked: OperatorAsked) -> None:
     step = _failed_step(draft)
     if step is not None and step.begun and step.effect == "none":
         draft.set_step(replace(step, generation=step.generation + 1))
-    _go_on(draft, _said(asked, "retried"))
+    _go_on(draft, _words(asked))
 
 
 def _skip(draft: Draft, asked: OperatorAsked) -> None:
@@ -64,7 +77,7 @@ def _skip_step(draft: Draft, asked: OperatorAsked) -> None:
         draft.set_step(
             replace(step, state="completed", effect="certain", result=asked.result or "null", by_hand=True)
         )
-        _go_on(draft, f"{_name(draft, step)} done by hand: {_said(asked, 'skipped')}")
+        _go_on(draft, f"{_name(draft, step)} done by hand: {_words(asked)}")
 
 
 def _skip_undo(draft: Draft, asked: OperatorAsked) -> None:
@@ -75,13 +88,13 @@ def _skip_undo(draft: Draft, asked: OperatorAsked) -> None:
         _refuse(draft, asked, _still_calling(draft, failed[-1]))
     else:
         draft.set_step(replace(failed[-1], undo_state="undone", by_hand=True))
-        begin_compensation(draft, f"{_name(draft, failed[-1])} undone by hand: {_said(asked, 'skipped')}")
+        begin_compensation(draft, f"{_name(draft, failed[-1])} undone by hand: {_words(asked)}")
 
 
 def _compensate(draft: Draft, asked: OperatorAsked) -> None:
     """What was done is undone: at once if the order rests, else as a cancel would have it."""
     if draft.record.state == "error":
-        begin_compensation(draft, _said(asked, "compensated"))
+        begin_compensation(draft, _words(asked))
     elif draft.record.state in ("pending", "processing"):
         cancel(draft, asked.reason, asked.by)
     else:
@@ -97,7 +110,7 @@ def _resume(draft: Draft, asked: OperatorAsked) -> None:
         if step.undo_state == "undo_failed":
             # Not as if none had been begun: a late success must not meet its key in the memory of the service.
             draft.set_step(replace(step, undo_state="undoing", undo_tries=0, undo_error=None))
-    begin_compensation(draft, _said(asked, "compensation resumed"))
+    begin_compensation(draft, _words(asked))
 
 
 def _close(draft: Draft, asked: OperatorAsked) -> None:
@@ -105,7 +118,7 @@ def _close(draft: Draft, asked: OperatorAsked) -> None:
     if draft.record.state not in ("error", "compensation_failed"):
         _refuse(draft, asked, _state(draft))
         return
-    draft.move(_said(asked, "closed"), to="closed", tell="closed", step_no=draft.record.step)
+    draft.move(_words(asked), to="closed", tell="closed", step_no=draft.record.step)
 
 
 def _go_on(draft: Draft, why: str) -> None:
@@ -140,8 +153,8 @@ def _still_calling(draft: Draft, step: StepRecord) -> str:
     return f"a call for {_name(draft, step)} may still be under way; ask again once its deadline has passed"
 
 
-def _said(asked: OperatorAsked, verb: str) -> str:
-    return f"{verb} by {asked.by}{f': {asked.reason}' if asked.reason else ''}"
+def _words(asked: OperatorAsked) -> str:
+    return operator_words(asked.action, asked.by, asked.reason)
 
 
 def _name(draft: Draft, step: StepRecord) -> str:

@@ -29,7 +29,7 @@ def duration_of(text: str) -> timedelta:
     if len(text) > _LONGEST_TEXT or not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"is {text!r:.80}; give a duration such as 30s, 500ms, 1.5h or 1m30s")
     total = sum((Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text)), Decimal(0))
-    if total % 1 or not 1 <= total <= LONGEST // MILLISECOND:
+    if total > LONGEST // MILLISECOND or total % 1 or total < 1:
         raise ValueError(f"is {text!r}; give whole milliseconds, above zero, a year at most")
     return timedelta(milliseconds=int(total))
 

@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from jmespath import exceptions
-from jmespath.functions import Functions
+from jmespath.functions import Functions, signature
 from jmespath.parser import Parser
-from jmespath.visitor import TreeInterpreter
+from jmespath.visitor import Options, TreeInterpreter
 
 from triumvir.errors import DefinitionError, ExpressionError
 
@@ -28,6 +28,7 @@ SCOPE: Final = ("payload", "order", "steps")
 _MOST_VISITS: Final = 20_000
 """Some tenth of a second: so long a scheduler does nothing else."""
 _MOST_ITEMS: Final = 1_000_000
+_MOST_NODES: Final = 100_000
 _WHOLE: Final = "@"
 _FIRST_CHILD: Final = frozenset(
     {"index_expression", "projection", "value_projection", "filter_projection", "flatten", "pipe"}
@@ -66,11 +67,41 @@ class Expression:
             raise ExpressionError(f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
+class _BoundedFunctions(Functions):
+    """The functions whose result may be far larger than what they are given: bounded before they make it."""
+
+    @signature({"types": ["string"]}, {"types": ["array-string"]})
+    def _func_join(self, separator: str, parts: list[str]) -> str:
+        size = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+        if size > _MOST_ITEMS:
+            raise ExpressionError(f"join() would make a text of {size} characters; select less")
+        return separator.join(parts)
+
+    @signature({"types": []})
+    def _func_to_string(self, value: Any) -> Any:
+        _refuse_larger(value, _MOST_NODES)
+        return super()._func_to_string(value)  # type: ignore[misc]  # the library has no types
+
+
+def _refuse_larger(value: Any, most: int) -> None:
+    """Raises ExpressionError for a value of more than ``most`` members, those that stand in it twice counted twice."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        most -= 1
+        if most < 0:
+            raise ExpressionError("to_string() was given a value that is too large; select less")
+        if isinstance(each, dict):
+            stack.extend(each.values())
+        elif isinstance(each, list):
+            stack.extend(each)
+
+
 class _Bounded(TreeInterpreter):
     """Gives up where a few characters would keep a scheduler busy for long, or fill its memory."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Options(custom_functions=_BoundedFunctions()))
         self._visits = 0
 
     def visit(self, node: Any, *arguments: Any, **more: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ def test_an_expression_is_evaluated_over_its_scope(text: str, value: Any) -> Non
         ),
         ("payload.name > payload.total", "TypeError"),
         ("payload.list" + " | [@,@][]" * 60, "takes more than 20000 evaluations"),
-        ("'aaaaaaa'" + "|join('',[@,@])" * 40, "makes a str of"),
+        ("'aaaaaaa'" + "|join('',[@,@])" * 40, "join() would make a text of"),
     ],
 )
 def test_an_expression_that_cannot_be_worked_out_says_so_without_the_data(text: str, said: str) -> None:
@@ -173,3 +174,27 @@ def test_conditions_and_selections_come_back_from_the_stored_text() -> None:
     workflow = Workflow("w", 1, steps)
     assert Workflow.from_json(workflow.to_json()) == workflow
     assert workflow.looks_at_data
+
+
+@pytest.mark.parametrize(
+    ("text", "scope"),
+    [
+        ("join(payload.s, payload.l)", {"s": "x" * 100_000, "l": [""] * 10_000}),
+        ("to_string(payload" + "|[@,@]" * 25 + ")", {}),
+    ],
+)
+def test_a_value_far_larger_than_what_it_is_made_of_is_never_made(text: str, scope: dict[str, Any]) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ExpressionError, match="select less"):
+            compiled(text).evaluate({"payload": scope})
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_joined_and_spelled_within_the_bounds_is_as_before() -> None:
+    scope = {"payload": {"l": ["a", "b"], "o": {"n": 1}}}
+    assert compiled("join('-', payload.l)").evaluate(scope) == "a-b"
+    assert compiled("to_string(payload.o)").evaluate(scope) == '{"n":1}'
+    assert compiled("to_string('a')").evaluate(scope) == "a"
