@@ -19,8 +19,7 @@ class Gatherer(Generic[T, R]):
 
     ``handle_batch`` gets the items and returns one result for each, in the same order. Its exception goes to
     every caller of that batch and to nobody else. An item whose caller was cancelled before its batch began
-    is left out; afterwards its result is dropped. Gatherers that share a ``turn`` handle one batch at a time
-    among them: each batch is what came while those of the others ran.
+    is left out; afterwards its result is dropped.
     """
 
     def __init__(
@@ -29,13 +28,11 @@ class Gatherer(Generic[T, R]):
         limit: int,
         name: str = "gatherer",
         clock: Callable[[], float] = time.monotonic,
-        turn: asyncio.Lock | None = None,
     ) -> None:
         self.name = name
         self._handle_batch = handle_batch
         self._limit = limit
         self._clock = clock
-        self._turn = turn or asyncio.Lock()
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._runner: asyncio.Task[None] | None = None
         self._busy_since: float | None = None
@@ -65,10 +62,9 @@ class Gatherer(Generic[T, R]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                async with self._turn:
-                    if batch := self._next_batch():
-                        self._busy_since = self._clock()
-                        await self._settle(batch)
+                if batch := self._next_batch():
+                    self._busy_since = self._clock()
+                    await self._settle(batch)
                 self._busy_since = None
         finally:
             self._runner = None

@@ -51,25 +51,6 @@ async def test_one_batch_at_a_time_and_the_next_is_all_that_came_meanwhile() -> 
     assert batches.seen == [[1], [2, 3, 4]]
 
 
-async def test_gatherers_of_one_turn_gather_while_the_other_is_busy() -> None:
-    begins, finishes, turn = Batches(), Batches(), asyncio.Lock()
-    beginning = Gatherer(begins.handle, limit=10, turn=turn)
-    finishing = Gatherer(finishes.handle, limit=10, turn=turn)
-    first = submit_all(beginning, 1)
-    await soon(begins.began.acquire())
-    later = [*submit_all(finishing, 2), *submit_all(beginning, 3)]
-    await asyncio.sleep(0)
-    later += submit_all(finishing, 4)
-    begins.finish(1)
-    await soon(finishes.began.acquire())
-    later += submit_all(beginning, 5)
-    assert begins.seen == [[1]]
-    begins.finish(1)
-    finishes.finish(1)
-    await soon(asyncio.gather(*first, *later))
-    assert (begins.seen, finishes.seen) == ([[1], [3, 5]], [[2, 4]])
-
-
 async def test_what_arrives_in_one_turn_of_the_loop_is_one_batch() -> None:
     batches = Batches()
     batches.finish(1)
