@@ -27,6 +27,8 @@ FITS: Final[dict[Action, frozenset[State]]] = {
     "resume": frozenset({"compensation_failed"}),
     "close": RESTING,
 }
+_ASKED: Final = tuple(f"{action} by " for action in FITS)
+"""How the history begins to tell of a move that was refused."""
 _LOOK_SECONDS: Final = 0.1
 
 Key = Annotated[str, typer.Argument(metavar=KEY_HELP, help="The order's key.")]
@@ -145,7 +147,7 @@ def _tell(key: str, action: Action, words: str, seen: OrderDetail, now: OrderDet
         say(f"asked for; see: triumvir orders show {key}")
         return
     new = [row for row in now.history if row.n > seen.order.history]
-    refusals = [row.why for row in new if " refused: " in row.why]
+    refusals = [why for row in new if (why := row.why).startswith(_ASKED) and " refused: " in why]
     mine = [why for why in refusals if why.startswith(f"{action} by ")]
     if mine and not any(words in row.why for row in new):
         raise TriumvirError(f"{key}: {mine[-1]}")

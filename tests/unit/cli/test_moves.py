@@ -30,6 +30,14 @@ def test_the_operator_whose_move_was_made_is_told_so(capsys: pytest.CaptureFixtu
     assert "refused" not in said
 
 
+def test_a_step_that_was_refused_again_at_once_is_told_with_the_move(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = order("error", "retried by operator:ann: ONE", "charge failed: the card was refused: stolen")
+    moves._tell("shop-a/1", "retry", "retried by operator:ann: ONE", SEEN, now)
+    assert "the card was refused: stolen" in capsys.readouterr().out
+
+
 def test_the_operator_who_came_too_late_is_told_so() -> None:
     with pytest.raises(TriumvirError, match="refused: the order has moved on"):
         moves._tell("shop-a/1", "retry", "retried by operator:ann: TWO", SEEN, NOW)
