@@ -61,7 +61,7 @@ class OtlpReceiver:
         """The spans of one trace, by start."""
         return sorted((span for span in self.spans if span.trace_id == trace_id), key=lambda span: span.start)
 
-    async def wait_until(self, arrived: Callable[[OtlpReceiver], bool], seconds: float = 10.0) -> None:
+    async def wait_until(self, arrived: Callable[[OtlpReceiver], bool], seconds: float = 60.0) -> None:
         """Until ``arrived`` is true of this receiver. TimeoutError names what has come so far."""
         try:
             async with asyncio.timeout(seconds), self._changed:
