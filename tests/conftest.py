@@ -87,7 +87,7 @@ def settings(broker_url: str, management_url: str, database_url: str) -> Setting
 
 @pytest.fixture(scope="session")
 def _kept_private_servers() -> Iterator[PrivateServers]:
-    with PrivateServers() as private:
+    with PrivateServers(broker_settings=servers.QUICK) as private:
         yield private
 
 

@@ -21,6 +21,8 @@ from tests import containers
 from triumvir.local import PrivateServers
 
 SCHEMA = "triumvir"
+QUICK = {"collect_statistics_interval": "500"}
+"""Have a private broker count its queues and list its connections twice a second instead of every five."""
 
 Origin = Literal["given", "containers", "private"]
 _GIVEN = ("TRIUMVIR_TEST_BROKER_URL", "TRIUMVIR_TEST_MANAGEMENT_URL", "TRIUMVIR_TEST_DATABASE_URL")
@@ -52,7 +54,7 @@ def started(origin: Origin) -> Iterator[ServerSet]:
             else:
                 yield ServerSet(*urls)
                 return
-        yield ServerSet.of(stack.enter_context(PrivateServers()))
+        yield ServerSet.of(stack.enter_context(PrivateServers(broker_settings=QUICK)))
 
 
 class ServerSet:

@@ -48,17 +48,9 @@ def logs(request: pytest.FixtureRequest) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def quicken(servers: PrivateServers) -> None:
-    """Have the broker count its queues twice a second instead of every five: the auditor asks for that."""
-    servers.broker.ctl("eval", "application:set_env(rabbit, collect_statistics_interval, 500).")
-
-
 @pytest.fixture
-async def cluster(
-    private_servers: PrivateServers, private_settings: Settings, logs: Path
-) -> AsyncIterator[Cluster]:
+async def cluster(private_settings: Settings, logs: Path) -> AsyncIterator[Cluster]:
     """A cluster of this test's own; the test starts its services."""
-    quicken(private_servers)
     async with Cluster(private_settings, logs) as cluster:
         yield cluster
 
@@ -79,10 +71,9 @@ def orders_server(_kept_orders_server: PrivateDatabase) -> Iterator[PrivateDatab
 
 @pytest.fixture
 async def two_databases(
-    private_servers: PrivateServers, private_settings: Settings, orders_server: PrivateDatabase, logs: Path
+    private_settings: Settings, orders_server: PrivateDatabase, logs: Path
 ) -> AsyncIterator[Cluster]:
     """As ``cluster``, with the documents on ``orders_server``."""
-    quicken(private_servers)
     url = orders_server.create_database(f"documents_{secrets.token_hex(6)}")
     async with Cluster(with_documents_at(private_settings, url), logs) as cluster:
         yield cluster
@@ -94,7 +85,6 @@ async def shared_cluster(
 ) -> AsyncIterator[SharedCluster]:
     """One running cluster for all tests of a module; a test that fails leaves the next one a new one."""
     _kept_private_servers.start()
-    quicken(_kept_private_servers)
     async with SharedCluster(
         _private_server_set, LOGS / request.module.__name__.rpartition(".")[2]
     ) as shared:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
 
 from triumvir.errors import ConfigurationError
@@ -19,13 +20,14 @@ from triumvir.local.started import Started
 class PrivateBroker(Started):
     """A RabbitMQ server in ``folder``; without a folder, in a temporary one that the context manager removes.
 
-    ``start`` again after ``stop`` or ``kill`` uses the same ports and data. All methods block (call them by
-    ``asyncio.to_thread`` from a running loop). Raises ConfigurationError with the end of the log when the
-    server cannot run.
+    ``settings`` are added to ``rabbitmq.conf``. ``start`` again after ``stop`` or ``kill`` uses the same ports
+    and data. All methods block (call them by ``asyncio.to_thread`` from a running loop). Raises
+    ConfigurationError with the end of the log when the server cannot run.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
         self._temporary = folder is None
+        self._settings = dict(settings or {})
         self.folder = folder.resolve() if folder else leftovers.make_temporary()
         self._state_file = folders.StateFile(self.folder / "state.json")
         self._state = self._state_file.read()
@@ -122,7 +124,7 @@ class PrivateBroker(Started):
         numbers = [self._state[name] for name in PORTS if name in self._state]
         if len(numbers) != len(PORTS) or (first_start and not ports.all_free(numbers)):
             self._state |= dict(zip(PORTS, ports.free_ports(len(PORTS)), strict=True))
-        broker_files.write(self.folder, self._state)
+        broker_files.write(self.folder, self._state, self._settings)
         self._state_file.write(self._state)
 
     def _start_port_mapper(self) -> None:

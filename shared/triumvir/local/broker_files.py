@@ -57,15 +57,14 @@ def port_mapper() -> str:
     return found
 
 
-def write(folder: Path, state: Mapping[str, Any]) -> None:
+def write(folder: Path, state: Mapping[str, Any], settings: Mapping[str, str]) -> None:
     """Make the sub-folders, the configuration and the cookie of a broker in ``folder``."""
     for name in ("home", "data", "log"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     configuration = folder / "rabbitmq.conf"
     configuration.touch(mode=0o600)
-    configuration.write_text(
-        _CONFIGURATION.format(user=USER, log=folder / "log", host=ports.LOOPBACK, **state)
-    )
+    ours = _CONFIGURATION.format(user=USER, log=folder / "log", host=ports.LOOPBACK, **state)
+    configuration.write_text(ours + "".join(f"{name} = {value}\n" for name, value in settings.items()))
     (folder / "enabled_plugins").write_text("[rabbitmq_management].\n")
     (folder / "rabbitmq-env.conf").write_text("")
     cookie = folder / "home" / ".erlang.cookie"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,13 +15,15 @@ from triumvir.local.started import Started
 class PrivateServers(Started):
     """``broker`` and ``database`` under one folder; without one, under a temporary one that is removed.
 
-    Methods block; ``async with`` does not.
+    ``broker_settings`` are added to ``rabbitmq.conf``. Methods block; ``async with`` does not.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, broker_settings: Mapping[str, str] | None = None
+    ) -> None:
         self._temporary = folder is None
         self.folder = folder.resolve() if folder else leftovers.make_temporary()
-        self.broker = PrivateBroker(self.folder / "broker")
+        self.broker = PrivateBroker(self.folder / "broker", settings=broker_settings)
         self.database = PrivateDatabase(self.folder / "database")
 
     def start(self) -> None:
