@@ -72,7 +72,7 @@ class Service:
             assert self._child.exit_code() is None, f"{self.name} ended at its start:\n{tail(self.log, 10)}"
             return self.get("/readyz")[0] == 200
 
-        eventually_blocking(ready, within=40, what=f"readiness of {self.name}")
+        eventually_blocking(ready, within=90, what=f"readiness of {self.name}")
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of a page of its health server; 0 while it does not listen."""

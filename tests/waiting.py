@@ -17,7 +17,7 @@ async def eventually(look: Callable[[], Awaitable[_T]], *, within: float = ..., 
 @overload
 async def eventually(look: Callable[[], _T], *, within: float = ..., what: str = ...) -> _T: ...
 async def eventually(
-    look: Callable[[], _T | Awaitable[_T]], *, within: float = 15.0, what: str = "the condition"
+    look: Callable[[], _T | Awaitable[_T]], *, within: float = 60.0, what: str = "the condition"
 ) -> _T:
     """Call ``look`` until it returns something true; that. AssertionError with its last answer after ``within`` s."""
     deadline = time.monotonic() + within
@@ -32,14 +32,14 @@ async def eventually(
 
 
 async def eventually_true(
-    look: Callable[[], Awaitable[bool]], *, within: float = 15.0, what: str = "the condition"
+    look: Callable[[], Awaitable[bool]], *, within: float = 60.0, what: str = "the condition"
 ) -> None:
     """The same for a condition that has to be awaited itself."""
     awaited: Callable[[], Any] = look
     await eventually(awaited, within=within, what=what)
 
 
-def eventually_blocking(look: Callable[[], _T], *, within: float = 15.0, what: str = "the condition") -> _T:
+def eventually_blocking(look: Callable[[], _T], *, within: float = 60.0, what: str = "the condition") -> _T:
     """The same for plain tests."""
     deadline = time.monotonic() + within
     while not (answer := look()):

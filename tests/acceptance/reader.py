@@ -51,7 +51,7 @@ class Reader:
             return False
 
         if "repeat" in block.info:
-            eventually_blocking(as_shown, within=30, what=place)
+            eventually_blocking(as_shown, within=60, what=place)
         elif each.answer or not self._lenient:
             assert fits(each.answer, answers[-1]), f"{place}\n{answers[-1]}"
 

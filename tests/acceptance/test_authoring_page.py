@@ -56,7 +56,6 @@ def bank() -> Iterator[Bank]:
         server.shutdown()
 
 
-@pytest.mark.timeout(300)  # it starts a broker, a database and five services
 def test_the_agents_of_the_authoring_page_do_what_it_says(tmp_folder: Path, bank: Bank) -> None:
     page = "\n".join(block.text for block in blocks("docs/authoring.md") if "runnable" in block.info)
     trips = {

@@ -19,7 +19,6 @@ from tests.waiting import eventually_blocking
 from triumvir.local import folders, leftovers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-pytestmark = pytest.mark.timeout(300)  # its own limit is 290 s; some 25 s where nothing else runs
 
 
 class Demo:

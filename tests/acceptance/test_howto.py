@@ -14,7 +14,6 @@ from tests.house.pages import blocks, files
 from triumvir.local import PrivateServers
 
 pytestmark = [
-    pytest.mark.timeout(300),  # servers and services are started
     pytest.mark.skipif(
         shutil.which("curl") is None, reason="the pages use curl, which is not installed here"
     ),

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.acceptance.walkthrough import dev, write_files
 from tests.house.pages import blocks, files
 
 
-@pytest.mark.timeout(300)  # it starts a broker, a database and five services
 def test_the_first_orders_of_the_readme_end_as_it_says(tmp_folder: Path) -> None:
     written = files("README.md")
     write_files(tmp_folder, written)

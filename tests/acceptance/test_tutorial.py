@@ -11,7 +11,6 @@ from tests.acceptance.terminal import fits, terminals
 from tests.house.pages import blocks
 
 
-@pytest.mark.timeout(300)  # it starts a broker, a database and five services, and waits for a deadline
 def test_every_word_of_the_tutorial_is_so(tmp_folder: Path) -> None:
     with terminals() as opened:
         reader = Reader(tmp_folder / "bakery", opened)

@@ -6,15 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.acceptance.walkthrough import Shell, dev, write_files
 from tests.house.pages import blocks, files
 
 PAGE = "docs/workflows-in-yaml.md"
 
 
-@pytest.mark.timeout(300)  # it starts a broker, a database and five services
 def test_the_page_about_yaml_does_what_it_says(tmp_folder: Path) -> None:
     write_files(tmp_folder, files(PAGE))
     (command,) = [

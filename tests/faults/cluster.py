@@ -208,7 +208,7 @@ class Cluster:
         text = self.crash_log.read_text() if self.crash_log.exists() else ""
         return sum(line.split()[0] == point for line in text.splitlines())
 
-    async def settle(self, within: float = 60.0, lost_after: float = 8.0) -> bool:
+    async def settle(self, within: float = 120.0, lost_after: float = 20.0) -> bool:
         """Once nothing moves; False if something still does after ``within`` seconds.
 
         Accepted orders that do not appear count as lost when nothing has moved for ``lost_after`` seconds.
@@ -252,7 +252,7 @@ class Cluster:
         effects = sorted([*self.downstream.effects(), *booked], key=lambda entry: entry[0])
         return Ledger([effect for _, effect in effects], self.downstream.calls())
 
-    async def findings(self, *, within: float = 60.0, expected_dead: Sequence[str] = ()) -> list[Finding]:
+    async def findings(self, *, within: float = 120.0, expected_dead: Sequence[str] = ()) -> list[Finding]:
         """Wait for quiet, then audit."""
         await self.settle(within)
         return await audit(
@@ -265,7 +265,7 @@ class Cluster:
         )
 
     async def assert_sound(
-        self, *, within: float = 60.0, ends: bool = True, expected_dead: Sequence[str] = ()
+        self, *, within: float = 120.0, ends: bool = True, expected_dead: Sequence[str] = ()
     ) -> None:
         """The auditor finds nothing; orders ended as their kind must (``ends``); no service fell ill."""
         findings = await self.findings(within=within, expected_dead=expected_dead)

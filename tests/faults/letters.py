@@ -37,7 +37,7 @@ async def refused(cluster: Cluster, workflow: str, count: int) -> list[str]:
     async def all_kept() -> bool:
         return len(await cluster.database.fetch(query, keys)) == count
 
-    await eventually_true(all_kept, within=30, what="the letters")
+    await eventually_true(all_kept, within=60, what="the letters")
     return [str(row["id"]) for row in await cluster.database.fetch(query, keys)]
 
 

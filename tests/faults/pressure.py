@@ -36,7 +36,7 @@ async def under_load(cluster: Cluster, *kinds: str) -> AsyncIterator[None]:
     await submitting
 
 
-async def more_ended(cluster: Cluster, count: int, *, within: float = 40.0) -> None:
+async def more_ended(cluster: Cluster, count: int, *, within: float = 90.0) -> None:
     """Until so many more orders have ended than now."""
     wanted = cluster.load.ended + count
     await eventually(

@@ -68,7 +68,7 @@ class ServiceProcess:
         if self._process.returncode is None:
             self._process.send_signal(number)
 
-    async def ready(self, within: float = 40.0) -> None:
+    async def ready(self, within: float = 90.0) -> None:
         await eventually_true(self._is_ready, within=within, what=f"readiness of {self.name} ({self.log})")
 
     async def restart(self, *lives: Mapping[str, str], number: signal.Signals = signal.SIGTERM) -> None:
@@ -93,7 +93,7 @@ class ServiceProcess:
             await self._watching
         return self.exits[-1]
 
-    async def dies(self, code: int = 137, *, times: int = 1, within: float = 30.0) -> bool:
+    async def dies(self, code: int = 137, *, times: int = 1, within: float = 90.0) -> bool:
         """Whether it ends so often with this code, since it was last restarted on purpose."""
         before = self._exits_before
         try:

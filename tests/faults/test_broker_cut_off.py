@@ -9,7 +9,7 @@ from tests.faults.pressure import more_ended, said, time_passes, under_load
 from tests.integration.broker.proxy import proxied
 from triumvir.telemetry import events
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 SECONDS = 6.0
 
 

@@ -61,6 +61,6 @@ async def strike(cluster: Cluster, proxy: CommitProxy, chance: random.Random) ->
     await cluster.settle(within=8)
     service.send(signal.SIGCONT)
     if fate is not signal.SIGSTOP:
-        await eventually(lambda: len(service.exits) > before, within=30, what=f"end of {name}")
+        await eventually(lambda: len(service.exits) > before, within=60, what=f"end of {name}")
         await service.ready()
     return fate

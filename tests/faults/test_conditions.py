@@ -14,8 +14,6 @@ from triumvir.store.documents import AWAY
 from triumvir.store.operators import apply_workflow
 from triumvir.workflow import Workflow
 
-pytestmark = pytest.mark.timeout(240)
-
 POINTS = (
     pytest.param("scheduler.claim.before_commit", marks=pytest.mark.slow),
     "scheduler.claim.after_commit",
@@ -52,11 +50,11 @@ async def test_while_the_payloads_are_away_nothing_is_skipped(
     await cluster.start("submitter", "scheduler", "supervisor")
     await cluster.load.submit(COUNT)  # held: there is no agent
     held = "select count(*) from orders where held_by is not null and held_by = coalesce($1, held_by)"
-    await eventually_true(lambda: holds(cluster, held, None), within=30, what="orders held for an agent")
+    await eventually_true(lambda: holds(cluster, held, None), within=60, what="orders held for an agent")
     orders_server.stop()
     await cluster.start("agent")
     await eventually_true(
-        lambda: holds(cluster, held, AWAY), within=40, what="orders held for their payloads"
+        lambda: holds(cluster, held, AWAY), within=60, what="orders held for their payloads"
     )
     assert await cluster.database.fetchval("select count(*) from steps") == 0
     orders_server.start()

@@ -14,7 +14,7 @@ from triumvir.local import PrivateServers
 from triumvir.local.broker import PrivateBroker
 from triumvir.telemetry import events
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 CONSUMERS: Final = {"submitter": ORDERS, "scheduler": REPLIES, "agent": agent_queue("goods")}
 
 

@@ -10,7 +10,6 @@ from typing import Final
 import pytest
 
 from tests.faults.cluster import Cluster
-from tests.faults.conftest import quicken
 from tests.faults.pressure import said
 from tests.servers import ServerSet
 from tests.waiting import eventually
@@ -20,7 +19,7 @@ from triumvir.local import PrivateServers
 from triumvir.settings import Settings
 from triumvir.telemetry import events
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 QUEUE: Final = agent_queue("goods")
 LONG_LEASE: Final = "20"
 """So that the scheduler does not take the sleeping agent for gone, and goes on sending to it."""
@@ -29,7 +28,6 @@ LONG_LEASE: Final = "20"
 async def test_f05_orders_whose_agent_queue_was_deleted_are_delivered_when_it_is_back(
     private_servers: PrivateServers, private_settings: Settings, logs: Path
 ) -> None:
-    await asyncio.to_thread(quicken, private_servers)
     async with Cluster(private_settings, logs, instance_lease=LONG_LEASE) as cluster:
         await cluster.start()
         agent = cluster.services["agent"]
@@ -41,7 +39,7 @@ async def test_f05_orders_whose_agent_queue_was_deleted_are_delivered_when_it_is
         )
         await eventually(lambda: returned(cluster), what="requests that came back")
         assert await cluster.database.fetchval("select count(*) from outbox") > 0, "they are still to be sent"
-        await eventually(lambda: any(cluster.alerts), within=30, what="an alert of orders that nobody began")
+        await eventually(lambda: any(cluster.alerts), within=60, what="an alert of orders that nobody began")
         assert lost > 0
         assert cluster.load.ended == 0
         agent.send(signal.SIGKILL)

@@ -14,7 +14,7 @@ from tests.faults.pressure import more_ended, said, time_passes, under_load
 from triumvir.local import PrivateServers
 from triumvir.telemetry import events
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 SECONDS: Final = 15.0
 
 

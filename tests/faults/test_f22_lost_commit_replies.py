@@ -48,7 +48,7 @@ async def test_f22_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice(
         proxy.swallow(path, TIMES)
         for _ in range(WAVES):
             await cluster.load.submit(CROWDED.get(path, ORDERS))
-            await cluster.settle(within=60)
+            await cluster.settle()
             if proxy.swallowed[path] == TIMES:
                 break
         assert proxy.swallowed[path] == TIMES, f"{path}: {proxy.swallowed}; seen {sorted(proxy.seen)}"

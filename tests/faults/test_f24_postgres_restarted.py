@@ -11,14 +11,12 @@ import asyncpg
 import pytest
 
 from tests.faults.cluster import STRAIGHT, Cluster
-from tests.faults.conftest import quicken
 from tests.faults.pressure import more_ended, said, under_load
 from tests.waiting import eventually, eventually_true
 from triumvir.local import PrivateServers
 from triumvir.settings import Settings
 from triumvir.telemetry import events
 
-pytestmark = pytest.mark.timeout(240)
 CRASHES = 5
 TERMINATIONS = 8
 PATIENCE = str(CRASHES + 3)
@@ -37,10 +35,9 @@ NOTICES: Final = (events.LOOP_FAILED, events.INBOX_UNREACHABLE, events.REQUEST_F
 async def test_f24_postgres_that_crashes_five_times_under_load_leaves_no_order_behind(
     private_servers: PrivateServers, private_settings: Settings, logs: Path
 ) -> None:
-    await asyncio.to_thread(quicken, private_servers)
     async with Cluster(private_settings, logs, max_failures=PATIENCE) as cluster:
         await crash_under_load(cluster, private_servers)
-        await cluster.assert_sound(within=90)
+        await cluster.assert_sound()
         for name in STRAIGHT:
             assert any(said(cluster, name, event) for event in NOTICES), f"{name} noticed"
 
@@ -64,7 +61,7 @@ async def test_f24_postgres_that_crashes_in_the_middle_of_a_recovery_strands_no_
     await cluster.start()
     # The scheduler holds for agents it has not seen yet, and the one who lifts holds is about to sleep.
     await cluster.load.submit(4, "good")
-    await eventually(lambda: cluster.load.ended >= 4, within=40, what="first orders at their end")
+    await eventually(lambda: cluster.load.ended >= 4, within=60, what="first orders at their end")
     supervisor = cluster.services["supervisor"]
     supervisor.send(signal.SIGSTOP)
     await cluster.load.submit(16, "good", "reopened")

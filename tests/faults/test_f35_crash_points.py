@@ -14,7 +14,7 @@ from tests.faults.letters import late, replay
 from tests.faults.shared import SharedCluster
 from triumvir.runtime.crash import CRASH_POINTS
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEED: Final = int(os.environ.get("FAULT_SEED", "1"))
 SAMPLE: Final = 3

@@ -10,7 +10,7 @@ from tests.faults.cluster import Cluster
 from triumvir.errors import OrderCompensated, OrderCompensationFailed
 from triumvir.testing import Call
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 
 async def test_f39_an_undo_that_fails_for_ever_is_visible_and_skips_nothing(cluster: Cluster) -> None:

@@ -53,7 +53,7 @@ async def test_f53_resubmissions_of_every_kind_at_once(cluster: Cluster, other: 
     for order in (*first, *theirs):
         await order.result(timeout=60)
     dead = {f"{cluster.client_name}/{order_id}/other" for order_id in ids}
-    await eventually_true(partial(_set_aside, cluster, COPIES), within=30, what="letters of all conflicts")
+    await eventually_true(partial(_set_aside, cluster, COPIES), within=60, what="letters of all conflicts")
     await cluster.assert_sound(expected_dead=list(dead))
     states = await cluster.states()
     assert len(states) == 2 * COPIES
@@ -69,7 +69,7 @@ async def test_f53_of_two_different_orders_with_one_id_the_first_wins(cluster: C
     await start(cluster)
     ids = [f"race-{n}" for n in range(COPIES)]
     await asyncio.gather(*(send_raw(cluster, ids) for _ in range(3)))
-    await eventually_true(partial(_set_aside, cluster, COPIES), within=30, what="letters of the losers")
+    await eventually_true(partial(_set_aside, cluster, COPIES), within=60, what="letters of the losers")
     keys = [f"{cluster.client_name}/{order_id}" for order_id in ids]
     await cluster.assert_sound(
         expected_dead=[f"{key}/{kind}" for key in keys for kind in ("submit", "other")]

@@ -12,8 +12,6 @@ from tests.waiting import eventually, eventually_true
 from triumvir.runtime.crash import EXIT_CODE
 from triumvir_submitter.replays import MOST_TRIES
 
-pytestmark = pytest.mark.timeout(240)
-
 
 async def test_a_submitter_that_dies_between_accepting_and_settling_does_both_once_in_its_next_life(
     cluster: Cluster,
@@ -24,7 +22,7 @@ async def test_a_submitter_that_dies_between_accepting_and_settling_does_both_on
     submitter = await cluster.arm("submitter", "submitter.replay.before_commit", 1, 2)
     await replay(cluster, ids)
     assert await submitter.dies(times=2)
-    await eventually_true(lambda: answered(cluster, ids), within=30, what="the answers")
+    await eventually_true(lambda: answered(cluster, ids), within=60, what="the answers")
     assert await settlements(cluster, ids) == {"replayed": 6}
     await cluster.assert_sound()
     assert list((await cluster.states()).values()) == ["processed"] * 6
@@ -63,7 +61,7 @@ async def test_with_two_databases_a_replay_that_died_between_them_is_done_once_i
     submitter = await cluster.arm("submitter", "submitter.documents.after_commit", 1, 2)
     await replay(cluster, ids)
     assert await submitter.dies(times=2)
-    await eventually_true(lambda: answered(cluster, ids), within=30, what="the answers")
+    await eventually_true(lambda: answered(cluster, ids), within=60, what="the answers")
     assert await settlements(cluster, ids) == {"replayed": 6}
     await cluster.assert_sound()
     assert list((await cluster.states()).values()) == ["processed"] * 6
@@ -84,7 +82,7 @@ async def test_a_replay_that_ends_every_submitter_is_given_up_and_the_door_stays
     await submitter.restart()
     await submitter.ready()
     await replay(cluster, ids)
-    await eventually_true(lambda: answered(cluster, ids), within=30, what="the answer after the repair")
+    await eventually_true(lambda: answered(cluster, ids), within=60, what="the answer after the repair")
     assert await settlements(cluster, ids) == {"replayed": 1}
     await cluster.load.submit(5, "good")
     await cluster.assert_sound()
@@ -104,13 +102,13 @@ async def test_a_submission_that_ended_every_submitter_is_told_to_its_client_and
             await cluster.database.fetchval("select count(*) from dead_letters where reason = 'quarantined'")
         )
 
-    await eventually_true(is_kept, within=30, what="the letter")
+    await eventually_true(is_kept, within=60, what="the letter")
     ids = [str(row["id"]) for row in await cluster.database.fetch("select id from dead_letters")]
     await eventually(
         lambda: "rejected" in [told.status for told in cluster.load.received[order.key]], what="the answer"
     )
     await replay(cluster, ids)
-    await eventually_true(lambda: answered(cluster, ids), within=30, what="the answer to the replay")
+    await eventually_true(lambda: answered(cluster, ids), within=60, what="the answer to the replay")
     await cluster.assert_sound()
     assert await cluster.states() == {order.key: "processed"}
 
@@ -137,4 +135,4 @@ async def until_more_are_answered(cluster: Cluster) -> None:
     async def is_more() -> bool:
         return bool(await cluster.database.fetchval(query) > before)
 
-    await eventually_true(is_more, within=40, what="more answers")
+    await eventually_true(is_more, within=60, what="more answers")

@@ -12,7 +12,7 @@ from tests.faults.cluster import STRAIGHT, Cluster
 from tests.waiting import eventually, eventually_true
 from triumvir.testing import Call, Finding, describe
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 LAUNCHER = "tests.faults.sabotaged"
 
 
@@ -89,9 +89,9 @@ async def test_the_auditor_notices_an_outcome_written_over_that_of_a_newer_attem
     order = await cluster.load.submit_one("overwritten")
     await eventually(lambda: first, what="the call of the zombie")
     await (await cluster.add("agent", "second agent")).ready()
-    await order.result(timeout=40)
+    await order.result(timeout=60)
     zombie.send(signal.SIGCONT)
-    await eventually_true(partial(is_overwritten, cluster), within=20, what="the outcome written over")
+    await eventually_true(partial(is_overwritten, cluster), within=60, what="the outcome written over")
     findings = await cluster.findings(within=30)
     assert found(findings, "A4", "do of reserve is done, its inbox row failed"), describe(findings)
 

@@ -19,8 +19,6 @@ from triumvir.local.database import PrivateDatabase
 from triumvir.store.documents import AWAY
 from triumvir.telemetry import events
 
-pytestmark = pytest.mark.timeout(240)
-
 SECONDS = 6.0
 """An outage: twice the longest deadline of a step."""
 HELD = "select count(*) from orders where held_by = $1"
@@ -36,14 +34,14 @@ async def test_the_orders_database_away_under_load_holds_every_order_and_burns_n
     async with under_load(cluster, "good"):
         await more_ended(cluster, 10)
         await asyncio.to_thread(orders_server.stop)
-        await eventually_true(lambda: all_held(cluster), within=40, what="that no order is dispatched")
+        await eventually_true(lambda: all_held(cluster), within=60, what="that no order is dispatched")
         accepted = len(await cluster.states())
         await time_passes(SECONDS)
         assert len(await cluster.states()) == accepted, "nothing is accepted"
         assert await all_held(cluster), "nothing is dispatched"
         await asyncio.to_thread(orders_server.start)
         await more_ended(cluster, 30)
-    await later.result(timeout=20)
+    await later.result(timeout=60)
     await cluster.assert_sound()
     assert await cluster.database.fetchval(BURNT) == 0
     assert said(cluster, "scheduler", events.DATABASE_LOST)
@@ -65,7 +63,7 @@ async def test_the_orders_database_that_crashes_under_the_whole_mix_costs_no_ord
             await time_passes(SECONDS / 2)
             await asyncio.to_thread(orders_server.start)
         await more_ended(cluster, 10)
-    await cluster.assert_sound(within=90)
+    await cluster.assert_sound()
 
 
 async def test_an_orders_database_that_answers_no_more_is_away(
@@ -79,9 +77,9 @@ async def test_an_orders_database_that_answers_no_more_is_away(
     async with under_load(cluster, "good"):
         await more_ended(cluster, 10)
         with frozen(orders_server):
-            await eventually_true(lambda: all_held(cluster), within=40, what="the later order held")
+            await eventually_true(lambda: all_held(cluster), within=60, what="the later order held")
         await more_ended(cluster, 30)
-    await later.result(timeout=20)
+    await later.result(timeout=60)
     await cluster.assert_sound()
     assert await cluster.database.fetchval(BURNT) == 0
     assert not any(service.exits for service in cluster.services.values()), "nobody gave up"
@@ -97,11 +95,11 @@ async def test_an_order_in_its_last_step_is_completed_while_the_orders_database_
     first = await cluster.load.submit_one("first", {"reserve": {"slow": 2}})
     await eventually_true(lambda: runs(cluster, {"first": 1, "last": 3}), what="both in their slow step")
     await asyncio.to_thread(orders_server.stop)
-    await last.result(timeout=20)
+    await last.result(timeout=60)
     await eventually_true(lambda: all_held(cluster), what="the other one held")
     assert await cluster.database.fetchval("select held_by from orders where order_id = 'first'") == AWAY
     await asyncio.to_thread(orders_server.start)
-    await first.result(timeout=20)
+    await first.result(timeout=60)
     await cluster.assert_sound()
     assert "held" in [status.status for status in cluster.load.followed[first.key]]
 
@@ -119,7 +117,7 @@ async def test_the_state_repository_away_under_load_costs_nothing_although_docum
         await asyncio.to_thread(private_servers.database.start)
         await more_ended(cluster, 10)
     await cluster.reconnect()
-    await cluster.assert_sound(within=90)
+    await cluster.assert_sound()
 
 
 async def test_services_that_start_while_the_orders_database_is_away_wait_for_it(
@@ -131,7 +129,7 @@ async def test_services_that_start_while_the_orders_database_is_away_wait_for_it
     for kind in ("agent", "scheduler", "supervisor", "submitter"):
         await cluster.add(kind)
     await cluster.load.submit(10, "good")
-    await eventually(lambda: said(cluster, "submitter", events.DATABASE_LOST), within=40)
+    await eventually(lambda: said(cluster, "submitter", events.DATABASE_LOST))
     await time_passes(2.0)
     assert not await cluster.states()
     assert not any(service.exits for service in cluster.services.values()), "nobody gave up"

@@ -15,8 +15,6 @@ from tests.faults.test_two_databases import documents, lose_between, send
 from tests.waiting import eventually, eventually_true
 from triumvir.store import operators
 
-pytestmark = pytest.mark.timeout(180)
-
 
 async def test_a_conflict_with_a_document_that_has_no_order_yet_is_refused_and_the_first_one_runs(
     two_databases: Cluster,
@@ -28,7 +26,7 @@ async def test_a_conflict_with_a_document_that_has_no_order_yet_is_refused_and_t
     await eventually(lambda: refused(cluster), what="the refusal")
     assert not await cluster.states(), "a document without a state record is no order"
     await (await cluster.add("supervisor")).ready()
-    await eventually_true(lambda: processed(cluster, "lone-0"), within=40, what="the first one processed")
+    await eventually_true(lambda: processed(cluster, "lone-0"), within=60, what="the first one processed")
     await assert_refused(cluster, f"{lone.correlation_id}/other")
     assert await documents(cluster, "select payload from order_documents") == '{"ask": {}}'
 
@@ -40,7 +38,7 @@ async def test_a_conflict_with_an_order_whose_document_is_lost_is_refused_and_wr
     cluster = two_databases
     await cluster.start()
     order = await cluster.load.submit_one("lost")
-    await order.result(timeout=40)
+    await order.result(timeout=60)
     await lose_document(cluster, "lost")
     await send(cluster, [submission(cluster, "lost", {"ask": {}, "other": 1}, "other")])
     await eventually(lambda: refused(cluster), what="the refusal")
@@ -70,8 +68,8 @@ async def test_an_order_whose_document_is(two_databases: Cluster, change: str) -
     await cluster.services["scheduler"].restart()  # it has read the document already
     await cluster.start("agent")
     fine = await cluster.load.submit_one("fine")
-    await fine.result(timeout=40)
-    await eventually(lambda: waiting.key in cluster.alerts, within=40, what="the alert")
+    await fine.result(timeout=60)
+    await eventually(lambda: waiting.key in cluster.alerts, within=60, what="the alert")
     assert (await cluster.states())[waiting.key] == "error"
     assert not [call for call in cluster.downstream.calls() if call.order == waiting.key]
     why = "select why from transitions where to_state = 'error'"
@@ -85,7 +83,7 @@ async def test_an_order_whose_document_is(two_databases: Cluster, change: str) -
     await send(cluster, [submission(cluster, "waiting", {"ask": {}}, "submit")])
     await eventually_true(lambda: documents(cluster, "select count(*) = 2 from order_documents"))
     await retry(cluster, waiting.key)
-    await eventually_true(lambda: processed(cluster, "waiting"), within=40, what="the order processed")
+    await eventually_true(lambda: processed(cluster, "waiting"), within=60, what="the order processed")
     await cluster.assert_sound()
 
 

@@ -14,7 +14,6 @@ from tests.faults.test_two_databases import YOUNG, documents, has_orders, lose_b
 from tests.waiting import eventually, eventually_true
 from triumvir.testing import describe
 
-pytestmark = pytest.mark.timeout(180)
 BEFORE, AFTER = 5, 8
 
 
@@ -66,7 +65,7 @@ async def test_without_room_a_new_order_is_refused_unwritten_and_a_document_has_
 
 async def ended(cluster: Cluster, count: int) -> None:
     for order in await cluster.load.submit(count, "good"):
-        await order.result(timeout=40)
+        await order.result(timeout=60)
 
 
 async def restore(cluster: Cluster, dump: Path) -> None:

@@ -46,7 +46,6 @@ class Load:
                 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["quorum", pytest.param("classic", marks=pytest.mark.slow)])
 async def test_f01_after_kill_9_the_consumer_returns_and_nothing_confirmed_is_lost(
     private_room: Room, broker: PrivateBroker, kind: str

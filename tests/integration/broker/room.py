@@ -27,7 +27,7 @@ from triumvir.broker import (
 )
 from triumvir.settings import Transport
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 """Seconds that anything may take in these tests."""
 
 

@@ -42,7 +42,7 @@ async def test_statuses_lead_to_the_result(client: Client, account: Account, doo
     await door.tell(account, "1", "received", 1)
     await door.tell(account, "1", "completed", 2, result=JsonText(text='{"ok":true}'))
     assert [status.status async for status in order.statuses()] == ["received", "completed"]
-    assert await order.result(timeout=5) == {"ok": True}
+    assert await order.result(timeout=60) == {"ok": True}
 
 
 async def test_a_rejection_raises_with_its_reason(client: Client, account: Account, door: Door) -> None:
@@ -52,17 +52,17 @@ async def test_a_rejection_raises_with_its_reason(client: Client, account: Accou
         account, "", "rejected", 0, submission=came.message_id, detail="unknown_workflow: w: no; apply it"
     )
     with pytest.raises(OrderRejected, match="unknown_workflow"):
-        await order.result(timeout=5)
+        await order.result(timeout=60)
 
 
 async def test_a_rejected_order_may_be_submitted_again(client: Client, account: Account, door: Door) -> None:
     order = await client.submit("w", {}, order_id="1")
     await door.tell(account, "1", "rejected", 0, detail="full: orders: too many are open; try later")
     with pytest.raises(OrderRejected):
-        await order.result(timeout=5)
+        await order.result(timeout=60)
     again = await client.submit("w", {}, order_id="1")
     await door.tell(account, "1", "completed", 1)
-    assert await again.result(timeout=5) is None
+    assert await again.result(timeout=60) is None
 
 
 async def test_other_data_under_the_same_id_is_refused_at_once(client: Client) -> None:
@@ -73,7 +73,7 @@ async def test_other_data_under_the_same_id_is_refused_at_once(client: Client) -
 
 
 async def test_an_attached_order_asks_for_everything(client: Client, account: Account, door: Door) -> None:
-    waiting = asyncio.create_task(client.order("1").result(timeout=10))
+    waiting = asyncio.create_task(client.order("1").result(timeout=60))
     query = await door.next()
     assert query.type == "order.query.v1"
     assert orjson.loads(query.body) == {"order_id": "1", "from_sequence": 1}
@@ -114,7 +114,7 @@ async def test_a_message_that_is_no_status_stops_nobody(
     channel = await connection.channel(confirms=False, timeout=5)
     await channel.basic_publish(b"\xff{", exchange="triumvir", routing_key=status_queue(account.name))
     await door.tell(account, "1", "completed", 1)
-    assert await order.result(timeout=5) is None
+    assert await order.result(timeout=60) is None
     await connection.close()
 
 
@@ -122,7 +122,7 @@ async def test_what_was_handed_over_is_acknowledged(account: Account, door: Door
     async with Client(account.url) as client:
         order = await client.submit("w", {}, order_id="1")
         await door.tell(account, "1", "completed", 1)
-        await order.result(timeout=5)
+        await order.result(timeout=60)
     connection = await connect(broker_url, "test")
     channel = await connection.channel(confirms=False, timeout=5)
     left = await channel.queue_declare(status_queue(account.name), passive=True)
@@ -157,7 +157,7 @@ async def test_a_cut_connection_loses_nothing_and_asks_again(
 
 async def test_a_second_reader_of_one_queue_is_warned(client: Client, account: Account, door: Door) -> None:
     await door.tell(account, "1", "completed", 1)
-    await client.order("1").result(timeout=5)
+    await client.order("1").result(timeout=60)
     async with Client(account.url) as second:
         with capture_logs() as logged:
             waiting = asyncio.create_task(second.order("2").result())
@@ -172,7 +172,7 @@ async def test_a_client_without_a_queue_is_told_how_to_get_one(
     async with Client(account.url, instance="two") as client:
         order = await client.submit("w", {}, order_id="1")
         with pytest.raises(BrokerError, match="clients add"):
-            await order.result(timeout=5)
+            await order.result(timeout=60)
 
 
 async def test_a_returned_submission_is_not_confirmed(broker_url: str) -> None:

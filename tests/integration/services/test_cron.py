@@ -31,7 +31,7 @@ async def bench(unwatched: Suite) -> AsyncIterator[Workbench]:
 
 async def _one_pass(bench: Workbench) -> None:
     once = bench.suite.launch("supervisor", "--once")
-    await eventually(lambda: once.exit_code() is not None, within=30, what="the end of the pass")
+    await eventually(lambda: once.exit_code() is not None, within=60, what="the end of the pass")
     assert once.exit_code() == 0, once.log.read_text()
 
 

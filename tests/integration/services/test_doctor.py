@@ -72,7 +72,7 @@ def test_a_queue_with_other_arguments_is_told_and_no_service_is_disturbed(
     server_set.manage("DELETE", place)
     server_set.manage("PUT", place, {"durable": True, "arguments": {"x-max-length": 7}})
     # The broker's list of connections is some seconds old.
-    eventually_blocking(lambda: len(connections(suite, server_set)) >= len(suite.running), within=20)
+    eventually_blocking(lambda: len(connections(suite, server_set)) >= len(suite.running), within=60)
     before = connections(suite, server_set)
 
     code, findings = doctor(suite)
@@ -84,4 +84,4 @@ def test_a_queue_with_other_arguments_is_told_and_no_service_is_disturbed(
     assert {service.get("/readyz")[0] for service in suite.running} == {200}
     assert json.loads(server_set.manage("GET", place))["arguments"]["x-max-length"] == 7
     with client:
-        assert client.submit("errand", {}, order_id="1").result(timeout=30)["step"] == "a"
+        assert client.submit("errand", {}, order_id="1").result(timeout=60)["step"] == "a"

@@ -54,7 +54,7 @@ async def test_a_step_done_by_hand_is_not_called_and_its_result_goes_on(bench: W
     assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "c"]
     step = detail.steps[1]
     assert (step.state, step.result, step.by_hand) == ("completed", '{"by":"hand"}', True)
-    assert (await order.result(timeout=10))["known"] == ["a", "b"]
+    assert (await order.result(timeout=60))["known"] == ["a", "b"]
 
 
 async def test_a_halted_order_is_undone_when_an_operator_says_so(bench: Workbench) -> None:
@@ -83,10 +83,10 @@ async def test_an_undo_done_by_hand_lets_the_others_go_on(bench: Workbench) -> N
 async def test_a_closed_order_ends_for_its_client(bench: Workbench) -> None:
     order = await halted(bench, "permanent")
     with pytest.raises(OrderHalted):
-        await order.result(timeout=10)
+        await order.result(timeout=60)
     await move(bench, order, "close", reason="settled")
     with pytest.raises(OrderClosed, match="settled"):
-        await order.result(timeout=10)
+        await order.result(timeout=60)
 
 
 async def test_of_two_operators_who_saw_the_same_the_later_one_moves_nothing(bench: Workbench) -> None:

@@ -16,7 +16,7 @@ async def test_an_order_that_goes_well_is_told_twice_and_has_the_last_steps_resu
     order = await bench.submit("trio", {"sku": "x"})
     statuses = [status async for status in order.statuses()]
     assert [(status.status, status.sequence) for status in statuses] == [("received", 1), ("completed", 2)]
-    assert await order.result(timeout=5) == {
+    assert await order.result(timeout=60) == {
         "step": "c",
         "key": f"{bench.account.name}/{order.order_id}/c/do/0",
         "known": ["a", "b"],
@@ -40,7 +40,7 @@ async def test_progress_is_told_step_by_step_when_it_was_asked_for(bench: Workbe
 async def test_a_permanent_failure_rests_with_an_alert_when_the_workflow_halts(bench: Workbench) -> None:
     order = await bench.submit("trio-halt", {"b": "permanent"})
     with pytest.raises(OrderHalted, match="b failed: no way"):
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     alert = await bench.alert(order.key)
     assert (alert["kind"], alert["order"]) == ("order-halted", order.key)
     assert [call.step for call in bench.calls(order.order_id)] == ["a", "b"]
@@ -52,7 +52,7 @@ async def test_a_permanent_failure_undoes_what_was_done_in_reverse_order(bench: 
     assert await bench.told(order) == ["received", "compensating", "compensated"]
     assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "c", "un-b", "un-a"]
     with pytest.raises(OrderCompensated, match="c failed: no way"):
-        await order.result(timeout=5)
+        await order.result(timeout=60)
 
 
 async def test_a_failure_that_may_have_had_an_effect_is_undone_too(bench: Workbench) -> None:
@@ -115,7 +115,7 @@ async def test_a_step_that_is_not_answered_in_time_is_tried_again_and_told_once(
 async def test_a_step_that_fails_too_often_is_given_up(bench: Workbench) -> None:
     order = await bench.submit("hasty", {"a": "hang"})
     with pytest.raises(OrderHalted, match="a failed 2 times: no answer before the deadline"):
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     assert len(bench.calls(order.order_id)) == 2
     assert (await bench.alert(order.key))["kind"] == "order-halted"
 

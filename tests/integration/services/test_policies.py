@@ -52,7 +52,7 @@ async def bench(suite: Suite) -> AsyncIterator[Workbench]:
 async def test_the_reference_table_of_retries_holds_before_a_real_broker(bench: Workbench) -> None:
     """A tenth of its times: sent at 0, again at 3 and 6, given up at 10."""
     order = await bench.submit("solo", {"a": ["hang", "ok"]})
-    detail = await bench.until_state(order.order_id, "processed", within=30)
+    detail = await bench.until_state(order.order_id, "processed", within=60)
     whys = [row.why for row in detail.history]
     first = detail.history[whys.index("run a")]
     again = [row for row in detail.history if row.why.startswith("request sent again")]
@@ -67,7 +67,7 @@ async def test_a_flow_whose_retries_and_failures_are_off_is_undone_at_its_first_
     bench: Workbench,
 ) -> None:
     order = await bench.submit("trio", {"b": "hang"})
-    detail = await bench.until_state(order.order_id, "compensated", within=30)
+    detail = await bench.until_state(order.order_id, "compensated", within=60)
     assert not [row.why for row in detail.history if "again" in row.why]
     assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "un-b", "un-a"]
 

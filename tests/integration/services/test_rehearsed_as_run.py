@@ -41,7 +41,7 @@ def calls_in(folder: Path, order_id: str) -> Calls:
 
 async def same(bench: Workbench, order_id: str, rehearsed: Outcome, ledger: Path) -> None:
     """The order on the services is as it was rehearsed. Requests sent again depend on the load: they are left out."""
-    detail = await bench.until_state(order_id, rehearsed.state, within=30)
+    detail = await bench.until_state(order_id, rehearsed.state, within=60)
     assert moves(detail.history) == moves(rehearsed.history)
     told = [row.status for row in detail.history if row.status is not None]
     assert told == rehearsed.told

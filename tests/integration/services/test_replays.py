@@ -315,6 +315,6 @@ async def test_open_letters_are_counted_for_the_alarm_and_settled_ones_are_not(
         metrics: str = supervisor.get("/metrics")[1]
         return f'triumvir_dead_letters_open{{queue="orders"}} {number}' in metrics
 
-    await eventually(counted, within=30, what="the count with the letter")
+    await eventually(counted, within=60, what="the count with the letter")
     await dead(bench, "discard", str(letter["id"]), "--note", "a test")
-    await eventually(counted, within=30, what="the count without it")
+    await eventually(counted, within=60, what="the count without it")

@@ -149,7 +149,7 @@ async def test_an_order_that_cannot_be_written_rests_with_an_alert_and_its_neigh
     poison = await _insert_order(bench, "solo", attempt=2**31 - 1)
     neighbours = [await bench.submit("solo") for _ in range(5)]
     for order in neighbours:
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     detail = await bench.until_state(poison, "error")
     assert "DataError" in detail.history[-1].why
     assert (await bench.alert(f"{bench.account.name}/{poison}"))["kind"] == "order-halted"
@@ -201,7 +201,7 @@ async def test_an_order_whose_document_is_gone_rests_with_an_alert_and_its_neigh
     assert detail.history[-1].why == "the order's document is missing"
     for order in neighbours:
         bench.open_gate(order.order_id)
-        await order.result(timeout=15)
+        await order.result(timeout=60)
 
 
 async def test_a_definition_that_cannot_be_read_halts_its_own_orders_and_no_other(bench: Workbench) -> None:
@@ -213,7 +213,7 @@ async def test_a_definition_that_cannot_be_read_halts_its_own_orders_and_no_othe
     refused = await bench.submit("odd")
     never_applied = await _insert_order(bench, "never-applied")
     for order in [await bench.submit("trio") for _ in range(3)]:
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     for order_id in (refused.order_id, never_applied):
         await bench.until_state(order_id, "error")
         await bench.alert(f"{bench.account.name}/{order_id}")
@@ -226,7 +226,7 @@ async def _is(found: Awaitable[int], expected: int) -> bool:
 
 async def test_an_outbox_row_that_cannot_be_read_keeps_no_neighbour_back(bench: Workbench) -> None:
     order = await bench.submit("solo")
-    await order.result(timeout=15)
+    await order.result(timeout=60)
     no = (await bench.detail(order.order_id)).order.no
     lapsed = "insert into outbox (lease, refs) values (now() - interval '1 hour', $1) returning id"
     odd = [

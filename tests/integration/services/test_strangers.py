@@ -63,7 +63,7 @@ async def test_a_reply_that_cannot_be_read_is_set_aside_and_the_others_are_folde
     assert says in letter["detail"]
     assert letter["body"] == body
     assert (await bench.alert(str(letter["id"])))["kind"] == "dead-letter"
-    await order.result(timeout=15)
+    await order.result(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_request_that_cannot_be_read_is_set_aside_and_the_others_are_ser
     letter = await bench.letter(message_id)
     assert (letter["queue"], letter["reason"]) == (LAB, reason)
     await bench.alert(str(letter["id"]))
-    await order.result(timeout=15)
+    await order.result(timeout=60)
 
 
 async def test_copies_of_what_was_set_aside_are_drained_and_stored_once(bench: Workbench) -> None:
@@ -119,7 +119,7 @@ async def test_what_the_broker_itself_set_aside_is_stored_and_alerted(bench: Wor
 
 async def test_a_late_reply_of_an_attempt_that_is_over_changes_nothing(bench: Workbench) -> None:
     order = await bench.submit("trio")
-    await order.result(timeout=15)
+    await order.result(timeout=60)
     detail = await bench.detail(order.order_id)
     late = StepSucceeded.model_validate(
         REPLY
@@ -133,7 +133,7 @@ async def test_a_late_reply_of_an_attempt_that_is_over_changes_nothing(bench: Wo
     )
     await bench.publish(REPLIES, encode(late), StepSucceeded.TYPE)
     after = await bench.submit("trio")
-    await after.result(timeout=15)
+    await after.result(timeout=60)
     again = await bench.detail(order.order_id)
     assert again.order.state == "processed"
     assert [step.result for step in again.steps] == [step.result for step in detail.steps]

@@ -45,12 +45,12 @@ async def test_an_agent_whose_slots_are_all_stuck_ends_and_its_neighbours_burn_n
         what="the agent to say that it is stuck",
     )
     fine = await bench.submit(workflow)
-    await eventually(lambda: agent.exit_code() == WATCHDOG, within=30, what="the watchdog to end the agent")
+    await eventually(lambda: agent.exit_code() == WATCHDOG, within=60, what="the watchdog to end the agent")
     healthy = await asyncio.to_thread(bench.suite.start, "agent", GHOST, slots=2 * SLOTS)
     assert (await bench.told(fine))[-1] == "completed"
     assert (await bench.detail(fine.order_id)).order.failure_count == 0
     assert len(bench.calls(fine.order_id)) == 1
     for order in stuck:
         await order.cancel()
-        await bench.until_state(order.order_id, "compensated", "cancelled", "error", within=30)
+        await bench.until_state(order.order_id, "compensated", "cancelled", "error", within=60)
     await asyncio.to_thread(healthy.stop)

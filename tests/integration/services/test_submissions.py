@@ -101,19 +101,19 @@ async def test_f53_two_submitters_that_get_one_order_at_once_accept_it_once(benc
 
 async def test_the_client_learns_of_a_conflict_as_an_error_that_names_the_fix(bench: Workbench) -> None:
     order = await bench.submit("solo")
-    await order.result(timeout=15)
+    await order.result(timeout=60)
     again = await bench.submit("solo", {"other": True}, order_id=new_id())
-    await again.result(timeout=15)
+    await again.result(timeout=60)
     refused = await bench.submit("nothing")
     with pytest.raises(OrderRejected, match="no workflow is called 'nothing'") as caught:
-        await refused.result(timeout=15)
+        await refused.result(timeout=60)
     assert caught.value.reason == "unknown_workflow"
 
 
 async def test_payloads_reach_the_operation_as_they_were_sent(bench: Workbench) -> None:
     text = '{"a":"ok", "π":[1.50, 1E3, "\\u00e9", "\\\\u0000"], "empty":{}}'
     order = await bench.submit("solo", JsonText(text=text))  # type: ignore[arg-type]
-    await order.result(timeout=15)
+    await order.result(timeout=60)
     stored = "select payload from order_documents where order_id = $1"
     assert await bench.db.fetchval(stored, order.order_id) == text
 
@@ -133,7 +133,7 @@ async def test_questions_are_answered_from_the_number_asked_for(bench: Workbench
 
 async def test_an_order_that_is_not_known_is_told_so(bench: Workbench) -> None:
     with pytest.raises(UnknownOrder):
-        await (await bench.client()).order("never-submitted").result(timeout=15)
+        await (await bench.client()).order("never-submitted").result(timeout=60)
 
 
 async def test_a_cancel_before_anything_was_begun_ends_the_order(bench: Workbench) -> None:
@@ -142,7 +142,7 @@ async def test_a_cancel_before_anything_was_begun_ends_the_order(bench: Workbenc
     assert [(await anext(statuses)).status for _ in range(2)] == ["received", "held"]
     await order.cancel("changed my mind")
     with pytest.raises(OrderCancelled, match="changed my mind"):
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     assert bench.calls(order.order_id) == []
 
 
@@ -154,7 +154,7 @@ async def test_a_cancel_while_a_step_runs_waits_for_its_answer_and_undoes(bench:
     assert (await bench.detail(order.order_id)).order.state == "processing"
     bench.open_gate(order.order_id)
     with pytest.raises(OrderCompensated):
-        await order.result(timeout=15)
+        await order.result(timeout=60)
     assert [call.step for call in bench.calls(order.order_id)] == ["a", "b", "un-b", "un-a"]
 
 
