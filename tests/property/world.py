@@ -183,6 +183,11 @@ class World:
             argument=send.argument.text if send.argument else None,
         )
 
+    @property
+    def requests(self) -> list[Request]:
+        """Every request that was ever sent, once."""
+        return list(self._requests.values())
+
     # What schedulers, the supervisor and the client do
 
     def claim(self, order: Order) -> bool:

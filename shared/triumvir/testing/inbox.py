@@ -146,11 +146,16 @@ class Inbox(Generic[Reply]):
         return row.calls
 
     def finish(self, attempt: Attempt, owner: int, reply: Reply, *, succeeded: bool) -> bool:
-        """Writes an outcome; whether the row was still this attempt's. A failure is the owner's to tell."""
+        """Writes an outcome; whether the row was still this attempt's. A failure is the owner's to tell; a success
+        also stands where another process, which had taken over, has failed.
+        """
         row = self.row(attempt.key)
-        if row.fence != attempt.fence or row.generation != attempt.generation or row.state != "running":
+        if row.fence != attempt.fence or row.generation != attempt.generation:
             return False
-        if not succeeded and row.owner != owner:
+        lands = (
+            row.state in ("running", "failed") if succeeded else row.state == "running" and row.owner == owner
+        )
+        if not lands:
             return False
         row.state, row.reply, row.owner = "succeeded" if succeeded else "failed", reply, None
         return True

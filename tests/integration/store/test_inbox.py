@@ -328,7 +328,11 @@ async def test_the_failure_of_an_agent_that_was_replaced_does_not_speak_for_its_
     await rival.begin_one(request())
     assert not await agent.finish(request(), FAILED)
     assert (await _row(connection, "do"))["state"] == "running"
-    assert await agent.finish(request(), DONE), "but a success is a success, whoever had it"
+    assert await rival.finish(request(), FAILED)
+    assert await agent.finish(request(), DONE), (
+        "but a success is a success, and stands though its heir failed"
+    )
+    assert isinstance(await rival.begin_one(request(fence=11)), Known)
 
 
 async def test_an_unknown_operation_is_refused_only_where_nobody_has_begun_it(

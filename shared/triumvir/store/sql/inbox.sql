@@ -75,15 +75,17 @@ where no = :no::bigint and step_no = :step_no::smallint and direction = :directi
 returning calls;
 
 -- name: finish_requests
--- running -> succeeded | failed, guarded by the fence. A row that is not returned belongs to another attempt.
--- A failure is the owner's to tell: somebody else may be calling by now. The same outcome again lands too: the
--- answer to the first commit may have been lost.
+-- running -> succeeded | failed, failed -> succeeded, guarded by the fence. A row that is not returned belongs to
+-- another attempt. A failure is the owner's to tell: somebody else may be calling by now; if they were and failed,
+-- a success stands all the same, and the next attempt finds it. The same outcome again lands too: the answer to the
+-- first commit may have been lost.
 update inbox i set state = u.state, reply = u.reply, owner = null
 from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :states::text[],
             :replies::text[]) as u(no, step_no, direction, fence, state, reply)
 where i.no = u.no and i.step_no = u.step_no and i.direction = u.direction
   and i.fence = u.fence
-  and ((i.state = 'running' and (u.state = 'succeeded' or i.owner = :owner::uuid))
+  and ((i.state in ('running', 'failed') and u.state = 'succeeded')
+       or (i.state = 'running' and i.owner = :owner::uuid)
        or (i.state = u.state and i.reply = u.reply))
 returning i.no, i.step_no, i.direction, i.fence;
 

@@ -1,0 +1,90 @@
+"""Not histories drawn by chance, but all of them: every state that a small world can reach is looked at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tests.property.search import Searched, WrongState, search
+from tests.property.small_world import Scope
+from tests.property.test_volume import BREAKAGES
+from triumvir.workflow import OnError
+
+pytestmark = pytest.mark.timeout(7200)  # the deep searches take long
+
+FAULTS: Final = {
+    "slow": 2,  # time goes on although something is ready: late replies, late timers, timeouts
+    "lost": 1,
+    "doubled": 1,
+    "outcome": 2,  # a call that fails, or whose answer is lost, or that is given up
+    "cancel": 1,
+    "operator": 1,
+    "broken": 1,  # a decision raises
+    "crash": 1,
+    "lapse": 1,  # an agent's lease, while it lives
+    "absent": 1,  # nobody offers the operation, or the agent that gets it does not know it
+}
+
+
+Search = Callable[[int, OnError, int], Searched]
+
+
+@pytest.fixture
+def searched(capsys: pytest.CaptureFixture[str]) -> Search:
+    """Searches all of it; how many states that were is printed, since it is what the result is worth."""
+
+    def searched(steps: int, on_error: OnError, together: int) -> Searched:
+        found = search(Scope(steps, on_error, FAULTS, together))
+        with capsys.disabled():
+            sys.stdout.write(f"\n{steps} steps, on error {on_error}, {together} faults together: {found}\n")
+        assert found.complete
+        return found
+
+    return searched
+
+
+@pytest.mark.parametrize(("steps", "on_error", "least"), [(2, "compensate", 8_000), (1, "halt", 2_000)])
+def test_whatever_two_faults_meet_every_reachable_state_is_right(
+    steps: int, on_error: OnError, least: int, searched: Search
+) -> None:
+    found = searched(steps, on_error, 2)
+    assert found.states > least
+    assert {"processed", "compensated", "compensation_failed", "cancelled", "closed", "error"} <= set(
+        found.ends
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_error", ["compensate", "halt"])
+@pytest.mark.parametrize(("steps", "together"), [(1, 4), (2, 3)])
+def test_whatever_more_faults_meet_every_reachable_state_is_right(
+    steps: int, together: int, on_error: OnError, searched: Search
+) -> None:
+    assert searched(steps, on_error, together).states > 20_000
+
+
+NEED_MORE_FAULTS: Final = {"doubt-forgotten": 3, "supervisor-does-not-fence": 3, "failures-not-counted": 4}
+"""Two faults do not bring these to light."""
+SEARCHED_FOR: Final = [name for name in BREAKAGES if "condition" not in name and "payload" not in name]
+
+
+@pytest.mark.parametrize("breakage", [name for name in SEARCHED_FOR if name not in NEED_MORE_FAULTS])
+def test_the_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find(breakage, 2, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("breakage", NEED_MORE_FAULTS)
+def test_a_deeper_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find(breakage, NEED_MORE_FAULTS[breakage], monkeypatch)
+
+
+def find(breakage: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, broken = BREAKAGES[breakage]
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(WrongState) as found:
+        search(Scope(1, "compensate", FAULTS, together))
+    assert "\n-- " in str(found.value), "how it comes about is told"
