@@ -225,17 +225,20 @@ async def test_an_unanswered_publish_stays_in_flight_until_its_channel_is_given_
     room: Room, proxy: Proxy
 ) -> None:
     await room.declare(queue_topology("work"))
-    publisher = await room.publisher(await room.connection(url=proxy.url), timeout=0.2)
+    publisher = await room.publisher(await room.connection(url=proxy.url), timeout=0.5)
+    await eventually(lambda: _is_confirmed(publisher, message(0)))
+    before, _ = await room.look("work")
     proxy.swallow(BASIC_ACK)
     for _ in range(3):
         assert await publisher.publish([message(1)]) == [UNKNOWN]
-    assert await room.look("work") == (1, 0), "the same id was sent once, however often it was asked for"
+    # The same id was sent once, however often it was asked for.
+    await eventually(lambda: _holds(room, "work", before + 1))
     assert publisher.oldest_unconfirmed_age() > 0.5
     proxy.swallow(None)
-    assert await publisher.publish([message(2)]) == [CONFIRMED]
+    await eventually(lambda: _is_confirmed(publisher, message(2)))
     await eventually(lambda: _is_confirmed(publisher, message(1)))
     assert publisher.oldest_unconfirmed_age() == 0.0
-    assert (await room.look("work"))[0] >= 3, "a slow confirm is one copy more"
+    assert (await room.look("work"))[0] >= before + 3, "a slow confirm is one copy more"
 
 
 async def test_a_cancelled_call_leaves_the_publisher_usable(room: Room) -> None:
@@ -251,7 +254,7 @@ async def test_a_cancelled_call_leaves_the_publisher_usable(room: Room) -> None:
         assert running.cancelled() or running.result() == [CONFIRMED] * 100
         assert await publisher.publish([message(n) for n in range(3)]) == [CONFIRMED] * 3
     assert cancelled > 2
-    assert publisher.oldest_unconfirmed_age() < 10
+    await eventually(lambda: publisher.oldest_unconfirmed_age() == 0.0)
 
 
 async def test_a_closed_connection_makes_everything_unknown_and_raises_nothing(room: Room) -> None:
