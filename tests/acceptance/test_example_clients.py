@@ -16,7 +16,7 @@ import pytest
 from tests.house.source import ROOT
 from tests.integration.broker.proxy import BASIC_ACK, proxied
 from tests.integration.services.lab import WORKFLOWS, calls, open_gate
-from tests.integration.services.workbench import new_id
+from tests.integration.services.workbench import Workbench, new_id
 from tests.servers import ServerSet
 from tests.services import Account, Suite, started
 from tests.waiting import eventually
@@ -102,7 +102,7 @@ def follow(
 ) -> list[dict[str, Any]]:
     """What the client prints for one order: its statuses."""
     arguments = [account.url, workflow, order_id or new_id(), json.dumps(payload), *flags]
-    ran = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
@@ -123,10 +123,18 @@ def test_it_is_told_why_it_was_refused(command: Command, account: Account) -> No
     assert "no workflow is called 'no-such-workflow'" in status["detail"]
 
 
-def test_it_cancels_and_is_told_what_that_meant(command: Command, account: Account) -> None:
-    statuses = follow(command, account, "trio", {"b": "gate"}, "--cancel")
-    assert statuses[0]["status"] == "received"
-    assert statuses[-1]["status"] in ("cancelled", "compensated")
+async def test_it_cancels_and_is_told_what_that_meant(
+    command: Command, services: Suite, account: Account
+) -> None:
+    order_id = new_id()
+    client = await _launch(command, account.url, "trio", order_id, json.dumps({"b": "gate"}), "--cancel")
+    assert (await client.next())["status"] == "received"
+    async with Workbench(services, account) as bench:
+        await bench.until_cancel_is_taken(order_id)
+    open_gate(services.folder, order_id)
+    said, complaint = await asyncio.wait_for(client.process.communicate(), 60)
+    assert (client.process.returncode, complaint) == (0, b"")
+    assert json.loads(said.splitlines()[-1])["status"] in ("cancelled", "compensated")
 
 
 def test_submitted_again_it_asks_for_what_it_missed_and_tells_each_status_once(
@@ -147,7 +155,7 @@ class Running:
     async def next(self) -> dict[str, Any]:
         """The next status it prints."""
         assert self.process.stdout is not None
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        line = await asyncio.wait_for(self.process.stdout.readline(), 60)
         assert line, f"it ended before that: {(await self.process.communicate())[1].decode()}"
         status: dict[str, Any] = json.loads(line)
         return status
@@ -168,7 +176,7 @@ async def test_the_one_in_go_reconnects_and_tells_what_happened_meanwhile_once(
         proxy.cut()
         open_gate(services.folder, order_id)
         assert (await client.next())["status"] == "completed"
-        assert await asyncio.wait_for(client.process.communicate(), 30) == (b"", b"")
+        assert await asyncio.wait_for(client.process.communicate(), 60) == (b"", b"")
         assert client.process.returncode == 0
 
 
@@ -184,7 +192,7 @@ async def test_the_one_in_go_sends_a_submission_again_whose_confirm_was_lost_and
         proxy.cut()
         statuses = [await client.next(), await client.next()]
         assert told(statuses) == [(1, "received"), (2, "completed")]
-        assert await asyncio.wait_for(client.process.communicate(), 30) == (b"", b"")
+        assert await asyncio.wait_for(client.process.communicate(), 60) == (b"", b"")
     assert [call.step for call in calls(services.folder, order_id)] == ["a", "b", "c"]
 
 
@@ -207,13 +215,13 @@ async def test_the_one_in_go_tells_doubled_statuses_once_and_late_ones_in_order(
         assert told([await client.next(), await client.next()]) == [(2, "held"), (3, "cancel_refused")]
         await tell(4, "closed")
         assert told([await client.next()]) == [(4, "closed")]
-    assert await asyncio.wait_for(client.process.communicate(), 30) == (b"", b"")
+    assert await asyncio.wait_for(client.process.communicate(), 60) == (b"", b"")
     open_gate(services.folder, order_id)
 
 
 async def test_the_one_in_go_says_when_the_broker_refuses_it(go_client: Command, account: Account) -> None:
     wrong = account.url.replace(f"{account.name}:", f"{account.name}:not-")
     client = await _launch(go_client, wrong, "trio", new_id())
-    said, complaint = await asyncio.wait_for(client.process.communicate(), 30)
+    said, complaint = await asyncio.wait_for(client.process.communicate(), 60)
     assert (client.process.returncode, said) == (1, b"")
     assert b"username or password not allowed" in complaint

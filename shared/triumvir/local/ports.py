@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from triumvir.errors import ConfigurationError
 LOOPBACK = "127.0.0.1"
 _LOWEST = 10_000
 _CHOICE = random.SystemRandom()
+_CLAIMS: list[socket.socket] = []
+"""Held until this process ends: a server that is killed gets its port back."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -23,11 +26,28 @@ def free_ports(count: int) -> list[int]:
     ports: list[int] = []
     candidates = _CHOICE.sample(range(_LOWEST, _lowest_ephemeral()), 1000)
     for port in candidates:
-        if is_free(port):
+        if is_free(port) and _claim(port):
             ports.append(port)
         if len(ports) == count:
             return ports
     raise ConfigurationError(f"no {count} free loopback ports; end some servers")
+
+
+def _claim(port: int) -> bool:
+    """Whether no other process has chosen this port, too, for a server that does not listen yet.
+
+    The claim is a name in Linux' abstract namespace: it leaves no file, and ends with its process.
+    """
+    if sys.platform != "linux":
+        return True
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0triumvir-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _CLAIMS.append(claim)
+    return True
 
 
 def is_free(port: int) -> bool:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -97,7 +98,11 @@ def test_what_a_crashed_owner_left_running_is_ended(tmp_folder: Path) -> None:
         eventually_blocking(lambda: not processes.is_alive(left))
 
 
-def test_a_temporary_folder_whose_maker_was_killed_is_swept_with_its_server() -> None:
+def test_a_temporary_folder_whose_maker_was_killed_is_swept_with_its_server(
+    tmp_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_folder))  # tests beside this one sweep, too
+    monkeypatch.setattr(tempfile, "tempdir", None)
     made, left = _crash("PrivateDatabase()")
     assert made.exists()
     assert made in leftovers.sweep()

@@ -117,31 +117,34 @@ async def test_an_order_that_lacks_an_agent_an_operation_or_an_undo_is_held_as_w
     await same(bench, order_id, rehearsed, ledger)
 
 
-LONG_LEASE: dict[str, Any] = {**FAST, "instance_lease": 60}
+LONG_LEASE: dict[str, Any] = {**FAST, "instance_lease": 90}
 """However long the next process takes to start: the lease of the dead one outlives the attempt."""
 
 
 @pytest.mark.parametrize(
-    ("crash_at", "at"),
+    ("crash_at", "at", "seconds"),
     [
-        ("agent.call.before", "before_call"),
-        ("agent.call.after", "after_call"),
-        ("agent.finish.after_commit", "before_reply"),
+        ("agent.call.before", "before_call", 12),
+        ("agent.call.after", "after_call", 12),
+        ("agent.finish.after_commit", "before_reply", 80),
     ],
 )
 async def test_an_agent_that_dies_leads_to_what_was_rehearsed(
-    server_set: ServerSet, ledger: Path, crash_at: str, at: Any
+    server_set: ServerSet, ledger: Path, crash_at: str, at: Any, seconds: int
 ) -> None:
+    """``seconds``: the deadline of an attempt, waited for, or longer than the next process takes to start."""
+    settings = {**LONG_LEASE, "step_timeout": seconds}
     order_id, agent = new_id(), ("agent", "tests.integration.services.lab:lab")
-    rehearsal = Rehearsal(WORKFLOWS["trio"], agents=[lab.lab], settings=LONG_LEASE)
+    rehearsal = Rehearsal(WORKFLOWS["trio"], agents=[lab.lab], settings=settings)
     rehearsal.die("a", at=at)
     rehearsed = await rehearsal.run({}, order_id=order_id)
     services = (agent, ("submitter",), ("scheduler",), ("supervisor",))
-    settings = {**LONG_LEASE, "crash_at": crash_at}
-    with started(server_set, *services, workflows=[WORKFLOWS["trio"]], **settings) as suite:
+    with started(
+        server_set, *services, workflows=[WORKFLOWS["trio"]], **settings, crash_at=crash_at
+    ) as suite:
         fragile = next(service for service in suite.running if service.name.startswith("agent"))
         async with Workbench(suite, suite.add_client("shop")) as bench:
             await bench.submit("trio", {}, order_id=order_id)
             await eventually(lambda: fragile.exit_code() is not None, what="the death of the agent")
-            suite.start(*agent, **LONG_LEASE)
+            suite.start(*agent, **settings)
             await same(bench, order_id, rehearsed, ledger)
