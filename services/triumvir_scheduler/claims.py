@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from triumvir.lifecycle import Claimed, Event
+from triumvir.store.orders import Found
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics
 from triumvir_scheduler.commands import asked_of, mark_taken
-from triumvir_scheduler.stage import Stage, is_refused
+from triumvir_scheduler.stage import FEW, Stage, is_refused
 
 OLDEST_UNCONFIRMED: Final = 1.0
 """Seconds. With publishes older than this, this process takes nothing more on."""
+
+LOOK_SECONDS: Final = 1.0
+"""Everything is looked at so often at least, whatever the hints name."""
 
 
 class Claims:
@@ -23,12 +28,14 @@ class Claims:
         self._windows = stage.windows
         self._limit = limit
         self._unconfirmed_age = unconfirmed_age
+        self._looked_at = float("-inf")  # and found all there was
         self._starved = False
 
     async def step(self) -> bool:
         """One batch of claims; whether there may be more to claim at once."""
         if self._unconfirmed_age() > OLDEST_UNCONFIRMED:
             return False
+        named = self._stage.claimable.take()
         await self._windows.refresh()
         if self._windows.claim_room() == 0:
             await self._windows.refresh(needed=True)
@@ -36,10 +43,39 @@ class Claims:
         self._starved = room == 0
         if self._starved:
             return await self._begun_ones()
+        if 0 < len(named) <= min(room, FEW) and await self._claim_named(named):
+            return False
         clients, unread = await self._claim("claim_candidates", room)
+        self._looked_at = time.monotonic() if len(clients) < room else float("-inf")
         if unread:
             return await self._stage.fetch(unread)
         return len(clients) == room or len(set(clients)) > 1  # of several, one may have more than its share
+
+    async def _claim_named(self, named: Sequence[int]) -> bool:
+        """Claims new orders by their numbers; whether no look at everything is needed. While nothing else waits, they
+        are all there is, so nobody is passed over.
+        """
+        if time.monotonic() - self._looked_at > LOOK_SECONDS or self._windows.held_windows:
+            return False
+        events: dict[int, Event] = {no: Claimed() for no in named}
+        if not await self._stage.at_once("claim", events, self._are_new):
+            return False
+        metrics.ORDERS_CLAIMED.add(len(named))
+        return True
+
+    def _are_new(self, found: Found) -> bool:
+        """Whether these can be claimed as they are: due, untouched, nothing asked of them, their documents here."""
+        return (
+            not found.asked
+            and not self._stage.payloads.to_fetch(found.records)
+            and all(
+                record.state == "pending"
+                and record.attempt == 0
+                and record.held_by is None
+                and record.not_before is None
+                for record in found.records.values()
+            )
+        )
 
     async def _begun_ones(self) -> bool:
         """No new order can be sent to an agent; one at a later step, or to be undone, may need another agent. It is

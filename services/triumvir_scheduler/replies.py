@@ -18,7 +18,7 @@ from triumvir.runtime.outgoing import DeadLetter
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store import orders
 from triumvir.telemetry import tracing
-from triumvir_scheduler.stage import Stage
+from triumvir_scheduler.stage import FEW, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,14 @@ class Replies:
             _trace(readable, began)
 
     async def _apply(self, replies: Sequence[Reply]) -> None:
-        outbox_id: int | None = None
         await self._stage.fetch({reply.no for reply in replies})
+        events: dict[int, Event] = {reply.no: reply.event for reply in replies}
+        is_plain = len(replies) == len(events) <= FEW
+        if not (is_plain and await self._stage.at_once("reply", events, continuing=True)):
+            await self._apply_locked(replies)
+
+    async def _apply_locked(self, replies: Sequence[Reply]) -> None:
+        outbox_id: int | None = None
         async with self._stage.work("reply") as work:
             found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
             events: dict[int, list[Event]] = {}

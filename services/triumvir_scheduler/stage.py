@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from triumvir.lifecycle import Broken, Event, OrderRecord
+from triumvir.runtime.applied import Applied, report
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import CrashPoint, crash_point
-from triumvir.runtime.decisions import Applied, Decider, report
+from triumvir.runtime.decisions import Decider
 from triumvir.runtime.relay import Relay, Ride
 from triumvir.store import orders
 from triumvir.store.faults import Fault, fault
+from triumvir.store.orders import Found
 from triumvir.store.session import Store
 from triumvir.store.statements import Connection
 from triumvir.telemetry import metrics
+from triumvir_scheduler.claimable import Claimable
 from triumvir_scheduler.windows import Reservation, Windows
 
 Point = Literal["claim", "reply", "timer", "command"]
@@ -46,6 +48,10 @@ _CRASH_POINTS: Final[Mapping[Point, tuple[CrashPoint, CrashPoint, CrashPoint]]] 
 }
 
 
+FEW: Final = 8
+"""So many orders at most are decided on without being locked first: with more, somebody else may well be at one."""
+
+
 @dataclass(slots=True)
 class Work:
     """One transaction in the making."""
@@ -67,7 +73,7 @@ class Shared:
     relay: Relay
     decider: Decider
     windows: Windows
-    claimable: asyncio.Event
+    claimable: Claimable = field(default_factory=Claimable)
 
 
 class Stage:
@@ -98,11 +104,52 @@ class Stage:
         crash_point(after)
         metrics.COMMIT_SECONDS.record(time.monotonic() - began, self.name)
         for applied in work.applied:
-            self.windows.note(applied)
-            report(applied, of_replies=self.name == "replies")
-            if any(_is_claimable(decision.record) for _, decision in applied.decisions):
-                self.claimable.set()
-            await self._relay.send(applied.messages, applied.outbox_id, published)
+            await self._publish(applied, published)
+
+    async def at_once(
+        self,
+        point: Point,
+        events: Mapping[int, Event],
+        fits: Callable[[Found], bool] = lambda found: True,
+        *,
+        continuing: bool = False,
+    ) -> bool:
+        """Decides on a few orders without locking them: the one write is the transaction, and none of it stands if one
+        of them moved since it was read. False: nothing was done, lock them first.
+
+        ``fits`` says of what was read whether it may be decided on so; orders that do not exist never may.
+        """
+        before, after, published = _CRASH_POINTS[point]
+        began = time.monotonic()
+        reservation = self.windows.reserve()
+        reason = reservation.reason_to_continue if continuing else reservation.reason_to_hold
+        try:
+            async with self._relay.statement(self._session) as ride:
+                found = await orders.read(ride.connection, sorted(events))
+                if found is None or len(found.records) < len(events) or not fits(found):
+                    return False
+                in_turn = {no: [events[no]] for no in found.records}
+                applied = await self._decider.decide(ride.connection, found, in_turn, reason)
+                crash_point(before)
+                await self._decider.write(ride.connection, applied, confirmed=ride.take())
+        except Exception as error:
+            if fault(error) is not Fault.AGAIN:
+                raise
+            metrics.BATCH_REPEATS.add(1, self.name)
+            return False
+        crash_point(after)
+        metrics.BATCH_SIZE.record(len(events), self.name)
+        metrics.COMMIT_SECONDS.record(time.monotonic() - began, self.name)
+        await self._publish(applied, published)
+        return True
+
+    async def _publish(self, applied: Applied, published: CrashPoint) -> None:
+        """Counts what was committed, and starts to publish it."""
+        self.windows.note(applied)
+        report(applied, of_replies=self.name == "replies")
+        if any(_is_claimable(decision.record) for _, decision in applied.decisions):
+            self.claimable.set()
+        await self._relay.send(applied.messages, applied.outbox_id, published)
 
     async def apply(
         self, work: Work, events: Mapping[int, Sequence[Event]], *, continuing: bool = False

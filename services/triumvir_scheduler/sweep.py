@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from triumvir.broker import OutMessage
 from triumvir.contracts.json_text import JsonText
-from triumvir.errors import DocumentsAway, TriumvirError
+from triumvir.errors import DocumentsAway, StoreError, TriumvirError
 from triumvir.lifecycle import OrderRecord, SendRequest, argument
 from triumvir.runtime import letters, outgoing, refs
 from triumvir.runtime.definitions import Definitions
@@ -95,7 +95,10 @@ class Sweep:
     async def _requests(self, connection: Connection, wanted: Sequence[RequestRef]) -> list[OutMessage]:
         if not wanted:
             return []
-        now, records = await orders.read(connection, [ref.no for ref in wanted])
+        found = await orders.read(connection, [ref.no for ref in wanted])
+        if found is None:
+            raise StoreError(f"of the orders {[ref.no for ref in wanted][:5]} none exists")
+        now, records = found.now, found.records
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         live = {ref.no: ref for ref in wanted if _still_wanted(ref, records.get(ref.no), now)}
         await self._payloads.fetch(connection, self._payloads.to_fetch(live))

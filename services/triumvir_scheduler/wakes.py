@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from triumvir.broker import Consumer
-from triumvir.runtime.outgoing import COMMANDS_HEADER, RELEASED_HEADER
+from triumvir.runtime.hints import COMMANDS_HEADER, RELEASED_HEADER, named_orders
+from triumvir_scheduler.claimable import Claimable
 from triumvir_scheduler.windows import Windows
 
 
@@ -13,7 +14,7 @@ class Wakes:
     """Settles hints and sets the event of each: there is something to claim, or something was asked for."""
 
     def __init__(
-        self, consumer: Consumer, windows: Windows, claimable: asyncio.Event, commanded: asyncio.Event
+        self, consumer: Consumer, windows: Windows, claimable: Claimable, commanded: asyncio.Event
     ) -> None:
         self._consumer = consumer
         self._windows = windows
@@ -31,9 +32,12 @@ class Wakes:
             self._windows.look_again()
         if any(hint.headers.get(COMMANDS_HEADER) for hint in hints):
             self._commanded.set()
-        if hints:
-            self._claimable.set()
-        else:
+        if not hints:
             await asyncio.sleep(0.05)
+        for hint in hints:
+            if named := named_orders(hint.headers):
+                self._claimable.name(named)
+            else:
+                self._claimable.set()
         await self._consumer.settle(hints)
         return True

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Final
 
 from triumvir.lifecycle import OrderRecord
-from triumvir.runtime.decisions import Applied
+from triumvir.runtime.applied import Applied
 from triumvir.runtime.definitions import Definitions
 from triumvir.store.session import Session
 from triumvir.store.statements import statement

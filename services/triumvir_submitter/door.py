@@ -10,7 +10,7 @@ from uuid import UUID
 from triumvir.broker import Delivery, OutMessage
 from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSubmit
 from triumvir.errors import ContractError
-from triumvir.runtime import letters, outgoing, refs
+from triumvir.runtime import hints, letters, outgoing, refs
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.definitions import Definitions
@@ -176,7 +176,8 @@ class Door:
     async def tell(self, done: Done, outbox_id: int | None, after: CrashPoint) -> None:
         """After the commit: statuses and answers, and what belongs to each refusal."""
         if done.accepted.new or done.cancels:
-            await self._relay.send([outgoing.wake(commands=bool(done.cancels))], None)
+            new = [fact.no for fact in done.accepted.new]
+            await self._relay.send([hints.wake(commands=bool(done.cancels), orders=new)], None)
         for fact in done.accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
             metrics.STATUSES.add(1, "received")

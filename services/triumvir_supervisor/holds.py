@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from triumvir.runtime import outgoing
+from triumvir.runtime import hints
 from triumvir.runtime.relay import Relay
 from triumvir.store.documents import AWAY, OrdersDatabase
 from triumvir.store.session import Session
@@ -40,7 +40,7 @@ class Holds:
                 if most := RELEASED_PER_SLOT * capacity[reason]:
                     lifted += len(await statement("release_held").rows(connection, reason=reason, most=most))
         if lifted:
-            await self._relay.send([outgoing.wake(released=True)], None)
+            await self._relay.send([hints.wake(released=True)], None)
         return lifted
 
 

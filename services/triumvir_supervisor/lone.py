@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from triumvir.runtime import outgoing, refs
+from triumvir.runtime import hints, outgoing, refs
 from triumvir.runtime.acceptance import create
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import crash_point
@@ -96,7 +96,7 @@ class LoneDocuments:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
             log.warning(events.ACCEPTANCE_COMPLETED, order=fact.key, trace=(fact.trace or "")[3:35])
         if created:
-            await self._relay.send([outgoing.wake()], None)
+            await self._relay.send([hints.wake()], None)
             await self._relay.send([outgoing.status(fact, None) for fact in created.values()], outbox_id)
 
     async def _to_outbox(self, connection: Connection, created: Sequence[StatusFact]) -> int | None:

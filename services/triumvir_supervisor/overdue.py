@@ -8,9 +8,10 @@ from typing import Final
 
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import Broken, Event, Expired
+from triumvir.runtime.applied import Applied, report
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import crash_point
-from triumvir.runtime.decisions import Applied, Decider, report
+from triumvir.runtime.decisions import Decider
 from triumvir.runtime.relay import Relay
 from triumvir.settings import Settings
 from triumvir.store.session import Session

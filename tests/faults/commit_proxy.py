@@ -15,13 +15,17 @@ from urllib.parse import urlsplit
 _NAME: Final = re.compile(rb"application_name\x00([^\x00]*)\x00")
 _COMMIT: Final = re.compile(rb"Q....commit;?\x00", re.IGNORECASE | re.DOTALL)
 _EXECUTE: Final = re.compile(rb"B....[^\x00]*\x00.*E....", re.DOTALL)
+_BEGIN: Final = re.compile(rb"Q....begin;?\x00", re.IGNORECASE | re.DOTALL)
+_END: Final = re.compile(rb"Q....(commit|rollback);?\x00", re.IGNORECASE | re.DOTALL)
+_PARSE_WRITE: Final = re.compile(rb"P....([^\x00]*)\x00[^\x00]*with moved as", re.DOTALL)
+_BIND: Final = re.compile(rb"B....[^\x00]*\x00([^\x00]*)\x00", re.DOTALL)
 
 
 class CommitProxy:
     """``swallow(name, n)``: the next n commits of connections of that name are carried out and not answered.
 
-    Statements that are a transaction of their own count as commits on connections named in ``single``.
-    ``swallowed`` counts by name.
+    Statements that are a transaction of their own count as commits on connections named in ``single``, and on every
+    connection the one that writes decisions, where it stands alone. ``swallowed`` counts by name.
     """
 
     def __init__(self, database_url: str, single: frozenset[str] = frozenset()) -> None:
@@ -61,9 +65,9 @@ class CommitProxy:
             self._pipes.add(pipe)
             pipe.add_done_callback(self._pipes.discard)
 
-    def takes(self, name: str, sent: bytes) -> bool:
+    def takes(self, name: str, sent: bytes, *, writes_alone: bool) -> bool:
         """Whether the answer to what was just sent will be swallowed."""
-        commits = _COMMIT.search(sent) or (name in self._single and _EXECUTE.search(sent))
+        commits = writes_alone or _COMMIT.search(sent) or (name in self._single and _EXECUTE.search(sent))
         if not commits or self._wanted[name] == 0:
             return False
         self._wanted[name] -= 1
@@ -78,6 +82,20 @@ class _Link:
         self._client = client
         self._name = ""
         self._swallowing = False
+        self._in_transaction = False
+        self._writes: set[bytes] = set()
+        """Names of the prepared statement that writes decisions."""
+
+    def _writes_alone(self, sent: bytes) -> bool:
+        """Whether decisions are written by a statement outside of any transaction."""
+        self._writes.update(parsed[1] for parsed in _PARSE_WRITE.finditer(sent))
+        if _BEGIN.search(sent):
+            self._in_transaction = True
+        bound = {bind[1] for bind in _BIND.finditer(sent)}
+        alone = not self._in_transaction and bool(bound & self._writes)
+        if _END.search(sent):
+            self._in_transaction = False
+        return alone
 
     async def to_server(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -85,7 +103,8 @@ class _Link:
                 if not self._name and (named := _NAME.search(data)):
                     self._name = named[1].decode()
                     self._proxy.seen.add(self._name)
-                self._swallowing = self._swallowing or self._proxy.takes(self._name, data)
+                alone = self._writes_alone(data)
+                self._swallowing = self._swallowing or self._proxy.takes(self._name, data, writes_alone=alone)
                 sink.write(data)
                 await sink.drain()
         sink.close()

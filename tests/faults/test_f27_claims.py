@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from typing import Final
 from uuid import uuid4
@@ -14,9 +15,11 @@ from triumvir.lifecycle import Claimed
 from triumvir.runtime.decisions import Decider
 from triumvir.runtime.definitions import Definitions
 from triumvir.settings import Settings
+from triumvir.store import orders
 from triumvir.store.operators import apply_workflow
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
+from triumvir_scheduler.stage import FEW
 
 ORDERS: Final = 1000
 SCHEDULERS: Final = 8
@@ -31,7 +34,26 @@ async def test_f27_each_order_is_claimed_once(private_settings: Settings) -> Non
     assert len(taken) == ORDERS
     assert set(taken.values()) == {1}
     assert sum(bool(mine) for mine in claims) > 1, "several of them claimed"
-    database = await connected(private_settings)
+    await assert_claimed_once(private_settings, ORDERS)
+
+
+async def test_f27_orders_that_several_were_told_of_are_claimed_once_without_a_lock(
+    private_settings: Settings,
+) -> None:
+    await insert_orders(private_settings)
+    barrier = asyncio.Barrier(SCHEDULERS)
+    claims = await asyncio.gather(
+        *(claim_named(private_settings, barrier, seed) for seed in range(SCHEDULERS))
+    )
+    taken = Counter(no for mine, _ in claims for no in mine)
+    assert set(taken.values()) == {1}
+    assert sum(refused for _, refused in claims) > 0, "some wanted the same order"
+    await assert_claimed_once(private_settings, len(taken))
+
+
+async def assert_claimed_once(settings: Settings, orders: int) -> None:
+    """So many orders were claimed, each by one attempt, and every claim is whole."""
+    database = await connected(settings)
     try:
         locks = await database.fetchval(
             "select count(distinct locked_by) from orders where state = 'processing'"
@@ -39,11 +61,43 @@ async def test_f27_each_order_is_claimed_once(private_settings: Settings) -> Non
         rows = await database.fetch(
             "select no, count(*) from transitions where to_state = 'processing' group by 1"
         )
-        assert locks == ORDERS
+        assert locks == len(rows) == await database.fetchval("select count(*) from steps") == orders
         assert {row["count"] for row in rows} == {1}
         assert await database.fetchval("select max(attempt) from orders") == 1
     finally:
         await database.close()
+
+
+async def claim_named(settings: Settings, barrier: asyncio.Barrier, seed: int) -> tuple[list[int], int]:
+    """What one scheduler claims of orders it was told of, a few at a time, as others are told of some of them; and how
+    often it was refused.
+    """
+    session, choose = Session(settings, "claims"), random.Random(seed)
+    decider = Decider("scheduler", uuid4(), settings, Definitions())
+    mine: list[int] = []
+    refused = 0
+    try:
+        async with session.connection() as connection:
+            nos = [row["no"] for row in await connection.fetch("select no from orders order by no")]
+        for first in range(0, len(nos), BATCH):
+            await barrier.wait()
+            named = choose.sample(nos[first : first + BATCH], FEW)
+            async with session.connection() as connection:
+                found = await orders.read(connection, named)
+                assert found is not None
+                new = [no for no, record in found.records.items() if record.state == "pending"]
+                if not new:
+                    continue
+                applied = await decider.decide(connection, found, {no: [Claimed()] for no in new})
+                try:
+                    await decider.write(connection, applied)
+                except asyncpg.SerializationError:
+                    refused += 1
+                else:
+                    mine += new
+    finally:
+        await session.close()
+    return mine, refused
 
 
 async def claim_all(settings: Settings, barrier: asyncio.Barrier) -> list[int]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 from uuid import UUID, uuid4
 
 from triumvir.broker import OutMessage
 from triumvir.contracts.json_text import JsonText
+from triumvir.errors import StoreError
 from triumvir.lifecycle import (
     END,
-    LIVE,
-    RESTING,
     Broken,
     Decision,
     Event,
@@ -30,6 +28,7 @@ from triumvir.lifecycle import (
     set_aside,
 )
 from triumvir.runtime import outgoing
+from triumvir.runtime.applied import Applied, Pair
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
 from triumvir.runtime.payloads import Payloads
@@ -38,10 +37,9 @@ from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
 from triumvir.settings import Settings
 from triumvir.store import orders
 from triumvir.store.documents import AWAY
-from triumvir.store.orders import Riders
+from triumvir.store.orders import Found, Riders
 from triumvir.store.statements import Connection
 from triumvir.telemetry import events as log_events
-from triumvir.telemetry import metrics
 from triumvir.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -62,24 +60,6 @@ def policy_of(settings: Settings) -> Policy:
         most_argument_bytes=settings.max_payload_bytes,
         most_argument_depth=settings.max_json_depth,
     )
-
-
-@dataclass(slots=True)
-class Applied:
-    """What one transaction decided: to be published, and counted, once it is committed."""
-
-    messages: list[OutMessage] = field(default_factory=list)
-    outbox_id: int | None = None
-    decisions: list[tuple[OrderRecord, Decision]] = field(default_factory=list)
-
-    @property
-    def sent_requests(self) -> list[tuple[OrderRecord, SendRequest]]:
-        return [
-            (decision.record, send)
-            for _, decision in self.decisions
-            for send in decision.sends
-            if isinstance(send, SendRequest)
-        ]
 
 
 class Decider:
@@ -110,33 +90,52 @@ class Decider:
     ) -> Applied:
         """Applies each order's events in order of arrival, in the caller's transaction and under its locks.
 
-        Each round takes one event of every order, so that each arrow of the lifecycle is written by itself.
         ``confirmed``: outbox rows that are deleted in the same write.
         """
-        now, records = await orders.read(connection, list(events))
+        found = await orders.read(connection, list(events))
+        if found is None:
+            raise StoreError(f"orders {list(events)[:5]} are gone although they are locked")
+        applied = await self.decide(connection, found, events, hold_reason)
+        await self.write(connection, applied, confirmed=confirmed)
+        return applied
+
+    async def decide(
+        self,
+        connection: Connection,
+        found: Found,
+        events: Mapping[int, Sequence[Event]],
+        hold_reason: HoldReason = NO_HOLDS,
+    ) -> Applied:
+        """What the events mean for orders that were read. Nothing is written yet.
+
+        Each round takes one event of every order, so that each arrow of the lifecycle is written by itself.
+        """
+        now, records = found.now, found.records
+        self.payloads.keep(found.payloads)
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         looking = [record for record in records.values() if self._looks_at_data(record)]
         seen = await self.payloads.of(connection, looking) if looking else {}
         away = set(records) if self.payloads.away else self.payloads.unread(looking, seen)
-        rounds = self._rounds(records, events, now, hold_reason, seen, away)
-        applied = _applied(rounds)
+        applied = Applied(self._rounds(records, events, now, hold_reason, seen, away))
         payloads = await self.payloads.of(connection, [record for record, _ in applied.sent_requests])
         lost = {record.no for record, _ in applied.sent_requests if record.no not in payloads}
         if lost:
             absent = {no for no in lost if self.payloads.is_absent(no)}
             broken = {no: [Broken("the order's document is missing")] for no in absent}
             away |= lost - absent
-            rounds = self._rounds(records, {**events, **broken}, now, hold_reason, seen, away)
-            applied = _applied(rounds)
+            applied = Applied(self._rounds(records, {**events, **broken}, now, hold_reason, seen, away))
         applied.messages = self._messages(applied, payloads, now)
-        for place, pairs in enumerate(rounds, start=1):
+        return applied
+
+    async def write(self, connection: Connection, applied: Applied, *, confirmed: Sequence[int] = ()) -> None:
+        """Writes what was decided, a statement for each round."""
+        for place, pairs in enumerate(applied.rounds, start=1):
             before = {record.no: record for record, _ in pairs}
             decisions = {decision.record.no: decision for _, decision in pairs}
-            riders = self._riders(applied, confirmed) if place == len(rounds) else Riders()
+            riders = self._riders(applied, confirmed) if place == len(applied.rounds) else Riders()
             applied.outbox_id = await orders.write(
                 connection, before, decisions, riders, who=self._who, instance=self._instance
             )
-        return applied
 
     def _rounds(
         self,
@@ -146,7 +145,7 @@ class Decider:
         hold_reason: HoldReason,
         payloads: Mapping[int, str],
         away: Collection[int],
-    ) -> list[list[tuple[OrderRecord, Decision]]]:
+    ) -> list[list[Pair]]:
         present = dict(records)
         seen = {no: JsonText(text=text) for no, text in payloads.items()}
         rounds = []
@@ -210,10 +209,6 @@ class Decider:
                 assert_never(send)
 
 
-def _applied(rounds: Iterable[Iterable[tuple[OrderRecord, Decision]]]) -> Applied:
-    return Applied(decisions=[pair for each in rounds for pair in each])
-
-
 def _fact(decision: Decision, n: int) -> StatusFact:
     row = next(row for row in decision.log if row.n == n)
     return StatusFact.of(decision.record, row)
@@ -236,36 +231,3 @@ def _refs(decision: Decision) -> Iterable[Ref]:
 def _opened(before: OrderRecord, decision: Decision) -> int:
     """How the number of open orders changes: -1 for one that ended, +1 for one that an end is taken back of."""
     return (before.state in END) - (decision.record.state in END)
-
-
-def report(applied: Applied, *, of_replies: bool = False) -> None:
-    """Counts and logs what a committed transaction did. ``of_replies``: it folded replies of agents."""
-    for before, decision in applied.decisions:
-        record = decision.record
-        if decision.late:
-            metrics.STEP_REPLIES.add(1, "late")
-        elif of_replies:
-            metrics.STEP_REPLIES.add(1, "applied")
-        _report_told(decision)
-        if record.state != before.state and record.state not in LIVE:
-            metrics.ORDERS_ENDED.add(1, record.workflow, record.state)
-            level = log.warning if record.state in RESTING else log.debug
-            level(
-                log_events.ORDER_ENDED,
-                order=record.key,
-                trace=record.trace and record.trace[3:35],
-                state=record.state,
-                why=decision.log[-1].why,
-            )
-    for _, send in applied.sent_requests:
-        metrics.REQUESTS_SENT.add(1, send.direction, "first" if send.retry == 0 else "again")
-
-
-def _report_told(decision: Decision) -> None:
-    for row in decision.log:
-        if row.status is not None:
-            metrics.STATUSES.add(1, row.status)
-    for send in decision.sends:
-        if isinstance(send, SendAlert):
-            metrics.ALERTS.add(1, send.kind)
-            log.warning(log_events.ALERT_RAISED, order=decision.record.key, kind=send.kind)

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from triumvir.broker import (
     ALERTS,
     INTERNAL_EXCHANGE,
     ORDERS,
-    WAKE,
     OutMessage,
     agent_queue,
     client_of_status_queue,
@@ -29,7 +28,6 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import (
     Alert,
     Message,
-    SchedulerWake,
     Status,
     StatusName,
     StepCompensate,
@@ -47,8 +45,6 @@ from triumvir.lifecycle import LogRow, OrderRecord, SendRequest
 from triumvir.telemetry import tracing
 from triumvir.workflow import Workflow
 
-RELEASED_HEADER: Final = "triumvir-released"
-COMMANDS_HEADER: Final = "triumvir-commands"
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _MOST_BYTES: Final = 255
 """Of a property of a message that is text."""
@@ -271,15 +267,6 @@ def rejected(letter: DeadLetter, order_id: str) -> OutMessage | None:
         f"{letter.reason}: {letter.detail}",
         letter.at,
     )
-
-
-def wake(*, released: bool = False, commands: bool = False) -> OutMessage:
-    """The hint that there is pending work. ``released``: because agents came back; ``commands``: because somebody
-    asked something of an order.
-    """
-    told = {RELEASED_HEADER: released, COMMANDS_HEADER: commands}
-    headers = {name: "1" for name, is_so in told.items() if is_so}
-    return OutMessage(INTERNAL_EXCHANGE, WAKE, f"wake/{uuid4().hex}", SchedulerWake.TYPE, "", b"{}", headers)
 
 
 def _short(text: str) -> str:

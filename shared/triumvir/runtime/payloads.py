@@ -7,7 +7,7 @@ for another server.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from triumvir.errors import DocumentsAway
@@ -49,10 +49,17 @@ class Payloads:
         missing = [record for record in records if record.no not in found]
         if missing and self.documents is None:
             read = await orders.payloads(connection, missing)
-            for no, text in read.items():
-                self._keep(no, text)
+            self.keep(read)
             found.update(read)
         return found
+
+    def keep(self, texts: Mapping[int, str]) -> None:
+        """Payloads by order number that were read on the way, from the state repository: with an orders database, that
+        one counts.
+        """
+        if self.documents is None:
+            for no, text in texts.items():
+                self._keep(no, text)
 
     def to_fetch(self, nos: Iterable[int]) -> list[int]:
         """Which of these orders cannot be dispatched before :meth:`fetch`; none while that would be in vain."""

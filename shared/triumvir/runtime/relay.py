@@ -90,6 +90,23 @@ class Relay:
             self._give_back(ids)
             raise
 
+    @asynccontextmanager
+    async def statement(self, session: Session) -> AsyncIterator[Ride]:
+        """The connection of ``session`` for a statement that is a transaction of its own. Confirmed rows that the
+        caller does not take into it wait for the next one.
+        """
+        ids, self._confirmed = self._confirmed, []
+        try:
+            async with session.connection() as connection:
+                ride = Ride(connection, ids)
+                if ids:
+                    crash_point("outbox.before_delete")
+                yield ride
+        except BaseException:
+            self._give_back(ids)
+            raise
+        self._give_back(ride.take())
+
     def _give_back(self, ids: Sequence[int]) -> None:
         """The commit they rode in did not land, or may not have: delete them with the next one."""
         self._confirmed.extend(ids)

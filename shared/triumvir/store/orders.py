@@ -10,7 +10,6 @@ from uuid import UUID
 
 import asyncpg
 
-from triumvir.errors import StoreError
 from triumvir.lifecycle import Decision, OrderRecord, StepRecord
 from triumvir.store.statements import Connection, statement
 
@@ -21,7 +20,7 @@ _ORDER_FIELDS: Final = (
     "status_queue", "trace", "ended_at",
 )  # fmt: skip
 _ORDER_PART: Final = slice(1, 1 + len(_ORDER_FIELDS))
-_STEP_PART: Final = slice(_ORDER_PART.stop, None)
+_STEP_PART: Final = slice(_ORDER_PART.stop, -2)
 _ORDER_COLUMNS: Final = {
     "nos": "no", "states": "state", "locked_by": "locked_by", "fences": "fence", "attempts": "attempt",
     "steps": "step", "sent_at": "sent_at", "complete_by": "complete_by", "wake_at": "wake_at",
@@ -48,15 +47,32 @@ async def lock(connection: Connection, nos: Iterable[int]) -> list[int]:
     return [row["no"] for row in rows]
 
 
-async def read(connection: Connection, nos: Sequence[int]) -> tuple[datetime, dict[int, OrderRecord]]:
-    """The locked orders with their steps, and the database's clock. ``nos`` must not be empty."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Orders as they were read: ``now`` is the database's clock then. Of those that were never claimed, ``payloads``
+    has the payload texts that are in this database, and ``asked`` says that a command waits.
+    """
+
+    now: datetime
+    records: dict[int, OrderRecord]
+    payloads: dict[int, str]
+    asked: frozenset[int]
+
+
+async def read(connection: Connection, nos: Sequence[int]) -> Found | None:
+    """Those of these orders that exist, with their steps; None if none does."""
     rows = await statement("read_orders").rows(connection, nos=nos)
     if not rows:
-        raise StoreError(f"orders {list(nos)[:5]} are gone although they are locked")
+        return None
     by_order: dict[int, list[asyncpg.Record]] = {}
     for row in rows:
         by_order.setdefault(row["no"], []).append(row)
-    return rows[0]["now"], {no: _record(of_order) for no, of_order in by_order.items()}
+    return Found(
+        now=rows[0]["now"],
+        records={no: _record(of_order) for no, of_order in by_order.items()},
+        payloads={no: row["payload"] for no, (row, *_) in by_order.items() if row["payload"] is not None},
+        asked=frozenset(row["no"] for row in rows if row["asked"]),
+    )
 
 
 def _record(rows: Sequence[asyncpg.Record]) -> OrderRecord:
@@ -97,7 +113,8 @@ async def write(
 ) -> int | None:
     """Writes one decision per order: the record, the steps it changed, its history. Returns the outbox row's id.
 
-    Raises StoreError if a row was not as it was read: that cannot be while its lock is held.
+    If an order is not as it was read, nothing is written and a serialization failure is raised (class 40). That cannot
+    be while its lock is held.
     """
     changed = {no: decision for no, decision in decisions.items() if decision.changed}
     records = [decision.record for decision in changed.values()]
@@ -113,10 +130,7 @@ async def write(
         **_step_columns(records, before),
         **_log_columns(changed),
     )
-    if row is None or row["moved"] != len(records):
-        raise StoreError(f"of orders {sorted(changed)} some moved under their lock")
-    outbox_id: int | None = row["outbox_id"]
-    return outbox_id
+    return None if row is None else row["outbox_id"]
 
 
 def _order_columns(records: Sequence[OrderRecord], before: Mapping[int, OrderRecord]) -> dict[str, Any]:

@@ -103,13 +103,16 @@ async def test_f33_the_scan_for_expired_orders_reads_a_page_of_them_and_no_more(
     await _holds(plain, "expired_orders", EXPIRED)
 
 
+READ = ("orders_pkey", "steps_pkey", "order_documents_pkey", "commands_waiting")
+
+
 async def test_a_batch_is_locked_read_and_written_by_key(pinned: asyncpg.Connection) -> None:
     rows = await pinned.fetch(
         "select no, history from orders where locked_by is not null order by no limit $1", BATCH
     )
     nos = [row["no"] for row in rows]
     await _holds(pinned, "lock_orders", _scan("orders_pkey", pages=3000, nos=nos))
-    await _holds(pinned, "read_orders", _scan("orders_pkey", "steps_pkey", pages=4000, nos=nos))
+    await _holds(pinned, "read_orders", _scan(*READ, pages=4000, nos=nos))
     written = _scan("orders_pkey", "outbox_pkey", pages=40 * BATCH, **_decisions(rows))
     await _holds(pinned, "write_decisions", written)
 

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from tests.integration.store.rows import lock, make_orders
-from triumvir.errors import StoreError
 from triumvir.lifecycle import Broken, Claimed, Moment, OrderRecord, Policy, decide
 from triumvir.store import orders
+from triumvir.store.faults import Fault, fault
 from triumvir.store.statements import Connection, statement
 from triumvir.workflow import Step, Workflow
 
@@ -22,8 +22,9 @@ START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def _read(connection: Connection, no: int) -> tuple[datetime, OrderRecord]:
-    now, records = await orders.read(connection, [no])
-    return now, records[no]
+    found = await orders.read(connection, [no])
+    assert found is not None
+    return found.now, found.records[no]
 
 
 async def _expired(
@@ -97,16 +98,24 @@ async def test_two_supervisors_never_lock_one_order(
         assert await _lock_expired(other, rows) == []
 
 
-async def test_a_decision_about_an_order_that_moved_is_not_written(connection: asyncpg.Connection) -> None:
-    (no,) = await make_orders(connection, ["a"])
-    now, before = await _read(connection, no)
-    decision = decide(before, WORKFLOW, Claimed(), Moment(now, uuid4()), Policy())
-    await connection.execute("update orders set history = history + 1 where no = $1", no)
-    with pytest.raises(StoreError, match="some moved under their lock"):
-        await orders.write(
-            connection, {no: before}, {no: decision}, orders.Riders(), who="test", instance=uuid4()
-        )
-    assert await connection.fetchval("select state from orders") == "pending"
+async def test_nothing_of_a_batch_is_written_if_one_of_its_orders_moved(
+    connection: asyncpg.Connection,
+) -> None:
+    nos = await make_orders(connection, ["a", "b"])
+    before = {no: (await _read(connection, no))[1] for no in nos}
+    moment = Moment((await _read(connection, nos[0]))[0], uuid4())
+    decisions = {no: decide(record, WORKFLOW, Claimed(), moment, Policy()) for no, record in before.items()}
+    await connection.execute("update orders set history = history + 1 where no = $1", nos[1])
+    riders = orders.Riders(refs="[]", opened=1)
+    with pytest.raises(
+        asyncpg.SerializationError, match="1 of 2 orders moved since they were read"
+    ) as raised:
+        await orders.write(connection, before, decisions, riders, who="test", instance=uuid4())
+    assert fault(raised.value) is Fault.AGAIN
+    assert [row["state"] for row in await connection.fetch("select state from orders")] == ["pending"] * 2
+    for table in ("steps", "outbox", "admission"):
+        assert await connection.fetchval(f"select count(*) from {table}") == 0
+    assert await connection.fetchval("select count(*) from transitions where who = 'test'") == 0
 
 
 async def test_a_decision_is_read_back_as_it_was_written(connection: asyncpg.Connection) -> None:

@@ -4,14 +4,22 @@
 select no from orders where no = any(:nos::bigint[]) order by no for no key update;
 
 -- name: read_orders
--- The locked orders as they are now, once for each of their steps in order (or once without), and the one clock.
+-- Orders as they are now, once for each of their steps in order (or once without), and the one clock. With those that
+-- were never claimed comes what their claim needs: the payload, and whether something is asked of them.
 select clock_timestamp() as now,
        o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.fence, o.attempt, o.step, o.sent_at,
        o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested, o.failure_count,
        o.unbegun_count, o.sequence, o.history, o.progress, o.told_retrying, o.told_held, o.status_queue, o.trace,
        o.ended_at,
        s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
-       s.undo_generation, s.undo_error, s.generation, s.by_hand
+       s.undo_generation, s.undo_error, s.generation, s.by_hand,
+       case when o.attempt = 0 then
+           (select d.payload from order_documents d where d.client = o.client and d.order_id = o.order_id)
+       end as payload,
+       case when o.attempt = 0 then
+           (select true from commands c
+            where c.client = o.client and c.order_id = o.order_id and c.taken_at is null limit 1)
+       end as asked
 from orders o left join steps s on s.no = o.no
 where o.no = any(:nos::bigint[]) order by o.no, s.step_no;
 
@@ -23,7 +31,7 @@ join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
 -- name: write_decisions
 -- Every arrow of the lifecycle, its steps, its history, its outbox row: the one write of a batch. Orders are
--- guarded by the history number that was read: a row that moved since is left alone, and missing in the count.
+-- guarded by the history number that was read: if one of them moved since, nothing at all is written.
 with moved as (
     update orders o set
         state = u.state, locked_by = u.locked_by, fence = u.fence, attempt = u.attempt, step = u.step,
@@ -73,4 +81,4 @@ with moved as (
     where :refs::text is not null
     returning id
 )
-select (select count(*) from moved) as moved, (select id from sent) as outbox_id;
+select all_moved(cardinality(:nos::bigint[]), (select count(*) from moved)), (select id from sent) as outbox_id;
