@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from triumvir.errors import ConfigurationError
 
@@ -23,6 +23,18 @@ def _seconds(value: Any) -> Any:
 
 Seconds = Annotated[
     timedelta, BeforeValidator(_seconds), PlainSerializer(timedelta.total_seconds, return_type=float)
+]
+
+
+def _each(value: Any) -> Any:
+    """``300,3600``: several, in a text."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+SecondsList = Annotated[
+    tuple[Annotated[Seconds, Field(gt=timedelta(0), le=timedelta(days=365))], ...],
+    BeforeValidator(_each),
+    NoDecode,
 ]
 
 Transport = Literal["fast", "stock"]
@@ -104,13 +116,20 @@ class Settings(BaseSettings):
         timedelta(seconds=3), description="a request unanswered so long is sent again"
     )
     max_retries: int = Field(2, ge=0, le=100, description="re-sends of one request; 0 turns them off")
-    jitter_factor: float = Field(0.2, ge=0, lt=1, description="share by which a retry may be early or late")
+    jitter_factor: float = Field(
+        0.2, ge=0, lt=1, description="share by which the wait before a retry or an attempt varies"
+    )
     max_failures: int = Field(3, ge=0, le=100, description="failed attempts of a step before on_error")
     reopen_backoff: Seconds = Field(
         timedelta(seconds=1), description="wait before the next attempt, doubling"
     )
     reopen_backoff_max: Seconds = Field(
         timedelta(seconds=60), description="longest wait before the next attempt"
+    )
+    cool_offs: SecondsList = Field(
+        (),
+        max_length=100,
+        description="after `max_failures` failures, one more attempt after each of these waits, such as `300,3600`",
     )
 
     policy_file: str | None = Field(
@@ -197,8 +216,11 @@ def load(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        faults = "; ".join(
-            f"TRIUMVIR_{'_'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
-            for fault in error.errors()
-        )
+        faults = "; ".join(f"{_variable(fault['loc'])}: {fault['msg']}" for fault in error.errors())
         raise ConfigurationError(faults) from None
+
+
+def _variable(place: tuple[str | int, ...]) -> str:
+    """The variable that is at fault, and of several values in it which."""
+    name, *index = place
+    return f"TRIUMVIR_{name}".upper() + "".join(f", value {int(n) + 1}" for n in index)

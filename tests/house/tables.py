@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from tests.house.source import ROOT
 from triumvir.broker.topology import QueueSpec, agent_topology, client_topology, core_topology
-from triumvir.settings import Settings
+from triumvir.settings import SecondsList, Settings
 from triumvir.telemetry import metrics
 from triumvir.telemetry.instruments import Counter, Histogram, Instrument
 
@@ -91,12 +91,14 @@ def _default(field: FieldInfo) -> str:
         return "-"
     if isinstance(value, timedelta):
         return _code(f"{value.total_seconds():g}")
+    if value == ():
+        return "-"
     return _code(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _unit(name: str, field: FieldInfo) -> str:
     """Of durations and sizes; a plain number counts what its meaning says."""
-    if field.annotation is timedelta:
+    if field.annotation in (timedelta, get_args(SecondsList)[0]):
         return "seconds"
     return "bytes" if name.endswith("_bytes") else ""
 

@@ -69,6 +69,7 @@ def _begin(history: Histories, chance: Random) -> None:
         on_error=chance.choice(("compensate", "halt")),
         keeps=chance.choice((None, None, 2)),
         max_failures=chance.randrange(3),
+        cool_offs=chance.randrange(2),
         orders=chance.choice((1, 1, 2)),
         moods=moods,
         zombies_last=chance.random() < 0.5,

@@ -80,7 +80,8 @@ def check_rest(world: World, order: Order) -> None:
 
 def check_calls(world: World, order: Order) -> None:
     """The bound of calls that follows from ``failure_count``, for each step and for each of its undos."""
-    attempts = (world.policy.max_failures + 1) * (order.grants + 1)
+    failures = world.policy.max_failures + len(world.policy.cool_offs)
+    attempts = (failures + 1) * (order.grants + 1)
     for step in order.record.steps:
         key = (order.record.no, step.step_no)
         assert world.remote.calls[key, "do"] <= CALLS_PER_REQUEST * attempts

@@ -43,6 +43,7 @@ class Histories(RuleBasedStateMachine):
         on_error=ON_ERROR,
         keeps=st.sampled_from([None, None, 2]),
         max_failures=st.integers(0, 2),
+        cool_offs=st.integers(0, 1),
         orders=st.sampled_from([1, 1, 2]),
         moods=MOODS,
         zombies_last=st.booleans(),
@@ -54,12 +55,14 @@ class Histories(RuleBasedStateMachine):
         on_error: OnError,
         keeps: int | None,
         max_failures: int,
+        cool_offs: int,
         orders: int,
         moods: Moods,
         zombies_last: bool,
         rules: Rules,
     ) -> None:
-        policy = Policy(max_failures=max_failures, jitter_factor=0)
+        cooled = (timedelta(minutes=5),) * cool_offs
+        policy = Policy(max_failures=max_failures, jitter_factor=0, cool_offs=cooled)
         workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules)
         self.world = World(workflow, policy, orders, type(self).decide, rules)
         self.moods, self.zombies_last = moods, zombies_last

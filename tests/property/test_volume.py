@@ -13,6 +13,7 @@ from tests.property.play import play
 from triumvir.contracts.json_text import JsonText
 from triumvir.lifecycle import argument, dispatch, failure, replies
 from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle.retry import next_attempt
 from triumvir.testing.inbox import Inbox
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
@@ -47,7 +48,18 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
         "cancel_now",
         lambda draft, why: draft.move(why, to="cancelled", tell="cancelled", **draft.unlocked()),
     ),
-    "failures-not-counted": (failure, "_reopen", failure._reopen_unbegun),
+    "failures-not-counted": (
+        failure,
+        "_reopen",
+        lambda draft, why, wait: failure._reopen_unbegun(draft, why),
+    ),
+    "cool-offs-without-end": (
+        failure,
+        "_wait",
+        lambda draft, step_no, failures: next_attempt(
+            draft.step_policy(step_no), min(failures, draft.policy.max_failures + 1), draft.moment.draw
+        ),
+    ),
     "condition-not-asked": (dispatch, "holds", lambda *_: True),
     "condition-not-worked-out-skips": (
         dispatch,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from triumvir import settings
+from triumvir.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,17 @@ def test_settings_in_either_case_and_the_variables_of_the_tests_are_known(
     for name in ("TRIUMVIR_SLOTS", "triumvir_prefetch", "TRIUMVIR_TEST_REWRITE"):
         monkeypatch.setenv(name, "5")
     assert settings.unknown_variables() == before
+
+
+def test_several_durations_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUMVIR_COOL_OFFS", "300, PT1H")
+    assert settings.load().cool_offs == (timedelta(minutes=5), timedelta(hours=1))
+    monkeypatch.setenv("TRIUMVIR_COOL_OFFS", "")
+    assert settings.load().cool_offs == ()
+
+
+@pytest.mark.parametrize("faulty", ["300,soon", "300,0", "300,-5", "300,"])
+def test_of_several_durations_the_faulty_one_is_named(faulty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIUMVIR_COOL_OFFS", faulty)
+    with pytest.raises(ConfigurationError, match=r"^TRIUMVIR_COOL_OFFS, value 2: "):
+        settings.load()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from triumvir.contracts.messages import Effect, StatusName
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import StepRecord
-from triumvir.lifecycle.retry import reopen_backoff
+from triumvir.lifecycle.retry import next_attempt, reopen_backoff, spread
 
 UNBEGUN_ALERT: Final = 3
 """So many attempts in a row that no agent began raise an alert."""
@@ -40,23 +41,25 @@ def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> No
         cancel_now(draft, "cancelled, as was asked for")
     elif not begun:
         _reopen_unbegun(draft, f"no agent began {name}")
-    elif draft.record.failure_count < draft.step_policy(step.step_no).max_failures:
-        _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again")
+    elif (wait := _wait(draft, step.step_no, draft.record.failure_count + 1)) is not None:
+        _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again", wait)
     else:
         give_up(draft, f"{name} failed {draft.record.failure_count + 1} times: {step.error}")
 
 
-def _reopen(draft: Draft, why: str) -> None:
-    record, policy = draft.record, draft.step_policy(draft.record.step or 1)
-    failures = record.failure_count + 1
-    wait = reopen_backoff(failures, policy.reopen_backoff, policy.reopen_backoff_max)
+def _wait(draft: Draft, step_no: int, failures: int) -> timedelta | None:
+    return next_attempt(draft.step_policy(step_no), failures, draft.moment.draw)
+
+
+def _reopen(draft: Draft, why: str, wait: timedelta) -> None:
+    record = draft.record
     tell: StatusName | None = None if record.told_retrying else "retrying"
     draft.move(
         why,
         to="pending",
         tell=tell,
         step_no=record.step,
-        failure_count=failures,
+        failure_count=record.failure_count + 1,
         unbegun_count=0,
         told_retrying=True,
         not_before=draft.moment.now + wait,
@@ -71,7 +74,8 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
     record, policy = draft.record, draft.step_policy(draft.record.step or 1)
     unbegun = record.unbegun_count + 1
     again = unbegun > 1
-    wait = reopen_backoff(unbegun - 1, policy.reopen_backoff, policy.reopen_backoff_max) if again else None
+    backoff = reopen_backoff(unbegun - 1, policy.reopen_backoff, policy.reopen_backoff_max)
+    wait = spread(backoff, policy.jitter_factor, draft.moment.draw) if again else None
     draft.move(
         f"{why}; held back, nothing is counted",
         to="pending" if record.state == "processing" else None,
@@ -86,18 +90,17 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
 
 def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
     name = draft.workflow.step(step.step_no).name
-    policy = draft.step_policy(step.step_no)
     if not begun and step.undo_error is None:
         _reopen_unbegun(draft, f"no agent began the undo of {name}")
         return
     tries = step.undo_tries + 1
     error = step.undo_error or "no answer before the deadline"
-    if tries > policy.max_failures:
+    wait = _wait(draft, step.step_no, tries)
+    if wait is None:
         draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
         compensation_failed(draft, f"undo of {name} failed {tries} times: {error}")
         return
     draft.set_step(replace(step, undo_tries=tries, undo_error=error))
-    wait = reopen_backoff(tries, policy.reopen_backoff, policy.reopen_backoff_max)
     draft.move(
         f"undo of {name} failed ({error}); it is tried again",
         step_no=step.step_no,

@@ -22,7 +22,7 @@ from typing import Final, Literal
 ANY: Final = "Any"
 Setting = Literal[
     "timeout-duration", "initial-retry-interval", "max-retries", "jitter-factor", "backoff-origin",
-    "custom-backoffs", "max-failures", "reopen-backoff", "reopen-backoff-max",
+    "custom-backoffs", "max-failures", "reopen-backoff", "reopen-backoff-max", "cool-offs",
 ]  # fmt: skip
 Origin = Literal["first-call", "previous-call"]
 Value = timedelta | int | float | str | tuple[timedelta, ...]

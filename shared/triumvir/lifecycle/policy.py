@@ -19,6 +19,7 @@ _BASE: Final[Mapping[Setting, tuple[str, str]]] = {
     "max-failures": ("max_failures", "TRIUMVIR_MAX_FAILURES"),
     "reopen-backoff": ("reopen_backoff", "TRIUMVIR_REOPEN_BACKOFF"),
     "reopen-backoff-max": ("reopen_backoff_max", "TRIUMVIR_REOPEN_BACKOFF_MAX"),
+    "cool-offs": ("cool_offs", "TRIUMVIR_COOL_OFFS"),
 }
 """Settings of the process, which bind where no line does: field of Policy, and variable."""
 _FIELDS: Final[Mapping[Setting, str]] = {
@@ -31,6 +32,7 @@ _FIELDS: Final[Mapping[Setting, str]] = {
     "max-failures": "max_failures",
     "reopen-backoff": "reopen_backoff",
     "reopen-backoff-max": "reopen_backoff_max",
+    "cool-offs": "cool_offs",
 }
 
 
@@ -47,6 +49,7 @@ class Policy:
     max_failures: int = 3
     reopen_backoff: timedelta = timedelta(seconds=1)
     reopen_backoff_max: timedelta = timedelta(seconds=60)
+    cool_offs: tuple[timedelta, ...] = ()
     most_argument_bytes: int = 262_144
     most_argument_depth: int = 64
     lines: tuple[PolicyLine, ...] = ()

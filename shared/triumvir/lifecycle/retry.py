@@ -8,6 +8,13 @@
 True
 >>> [reopen_backoff(k, timedelta(seconds=1), timedelta(seconds=60)).total_seconds() for k in (1, 2, 3, 9)]
 [1.0, 2.0, 4.0, 60.0]
+>>> patient = RetryPolicy(
+...     timedelta(seconds=10), timedelta(seconds=3), 2, 0.2, max_failures=2, cool_offs=(timedelta(minutes=5),)
+... )
+>>> [wait and wait.total_seconds() for wait in (next_attempt(patient, k, 0.5) for k in (1, 2, 3, 4))]
+[1.0, 2.0, 300.0, None]
+>>> [next_attempt(patient, 3, draw).total_seconds() for draw in (0.0, 1.0)]
+[240.0, 360.0]
 """
 
 from __future__ import annotations
@@ -27,7 +34,8 @@ class RetryPolicy:
     """How long a request may take, how often it is sent again while unanswered, and how often the step is tried.
 
     Retry n is due ``interval * 2^(n-1)`` after the first send, or after the previous one (``origin``);
-    ``custom_backoffs`` stand in for these delays, and for ``max_retries``.
+    ``custom_backoffs`` stand in for these delays, and for ``max_retries``. After ``max_failures`` failed attempts the
+    step is tried once more after each of its ``cool_offs``.
     """
 
     timeout: timedelta
@@ -39,6 +47,7 @@ class RetryPolicy:
     max_failures: int = 3
     reopen_backoff: timedelta = timedelta(seconds=1)
     reopen_backoff_max: timedelta = timedelta(seconds=60)
+    cool_offs: tuple[timedelta, ...] = ()
 
 
 def retry_delay(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:
@@ -72,3 +81,22 @@ def reopen_backoff(failures: int, first: timedelta, longest: timedelta) -> timed
     """Wait before the attempt that follows the ``failures``-th failure: doubling from ``first``, capped."""
     seconds = first.total_seconds() * 2.0 ** min(failures - 1, _DOUBLINGS)
     return timedelta(seconds=min(longest.total_seconds(), seconds))
+
+
+def next_attempt(policy: RetryPolicy, failures: int, draw: float) -> timedelta | None:
+    """Wait between the ``failures``-th failure (from 1) and the next attempt; None if there is none, and the step has
+    failed for good. Jittered by ``draw`` (0 to 1): what failed together does not come back together.
+    """
+    cooled = failures - policy.max_failures
+    if cooled <= 0:
+        wait = reopen_backoff(failures, policy.reopen_backoff, policy.reopen_backoff_max)
+    elif cooled <= len(policy.cool_offs):
+        wait = policy.cool_offs[cooled - 1]
+    else:
+        return None
+    return spread(wait, policy.jitter_factor, draw)
+
+
+def spread(wait: timedelta, factor: float, draw: float) -> timedelta:
+    """``wait``, longer or shorter by up to that share of itself."""
+    return wait * (1 + factor * (2 * draw - 1))

@@ -56,6 +56,7 @@ def policy_of(settings: Settings) -> Policy:
         max_failures=settings.max_failures,
         reopen_backoff=settings.reopen_backoff,
         reopen_backoff_max=settings.reopen_backoff_max,
+        cool_offs=settings.cool_offs,
         lines=read_policies(settings.policy_file) if settings.policy_file else (),
         most_argument_bytes=settings.max_payload_bytes,
         most_argument_depth=settings.max_json_depth,

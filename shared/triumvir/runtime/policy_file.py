@@ -146,4 +146,5 @@ _READ: Final[Mapping[str, Callable[[Any], Value]]] = {
     "max-failures": _count,
     "reopen-backoff": _duration,
     "reopen-backoff-max": _duration,
+    "cool-offs": _durations,
 }

@@ -148,7 +148,9 @@ class Rehearsal(FaultPlan):
         timeouts = sum(
             (step.complete_within or settings.step_timeout for step in self._workflow.steps), timedelta()
         )
-        return timedelta(days=1) + 2 * (settings.max_failures + 1) * (timeouts + settings.reopen_backoff_max)
+        cool_offs = 2 * len(self._workflow.steps) * sum(settings.cool_offs, timedelta())
+        attempts = settings.max_failures + len(settings.cool_offs) + 1
+        return timedelta(days=1) + 2 * attempts * (timeouts + settings.reopen_backoff_max) + 2 * cool_offs
 
 
 def _in_a_loop() -> bool:

@@ -24,6 +24,11 @@ jitter-factor = 0
 max-retries = 0
 timeout-duration = "2500ms"
 max-failures = 0
+["hasty.a.a"]
+max-retries = 0
+max-failures = 0
+cool-offs = ["400ms", "900ms"]
+jitter-factor = 0
 """
 
 
@@ -61,6 +66,19 @@ async def test_the_reference_table_of_retries_holds_before_a_real_broker(bench: 
     least = [timedelta(milliseconds=ms) for ms in (900, 1800, 3000)]
     assert [row.at - first.at >= due for row, due in zip([*again, failed], least, strict=True)] == [True] * 3
     assert [call.attempt for call in bench.calls(order.order_id)] == [1, 2]
+
+
+async def test_a_step_cools_off_as_often_as_its_policy_says_before_it_is_given_up(bench: Workbench) -> None:
+    order = await bench.submit("hasty", {"a": "hang"})
+    detail = await bench.until_state(order.order_id, "error", within=60)
+    tried = [row.at for row in detail.history if row.why == "run a"]
+    failed = [row.at for row in detail.history if "it is tried again" in row.why]
+    waits = [later - before for before, later in zip(failed, tried[1:], strict=True)]
+    assert [wait >= timedelta(milliseconds=ms) for wait, ms in zip(waits, (400, 900), strict=True)] == [
+        True
+    ] * 2
+    assert detail.history[-1].why.startswith("a failed 3 times")
+    assert [call.attempt for call in bench.calls(order.order_id)] == [1, 2, 3]
 
 
 async def test_a_flow_whose_retries_and_failures_are_off_is_undone_at_its_first_timeout(

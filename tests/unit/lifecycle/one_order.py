@@ -58,13 +58,19 @@ class OneOrder:
         self.holds: dict[str, str] = {}
         self.payload: JsonText | None = None
         self.withheld: str | None = None
+        self.draw = 0.5
 
     def on(self, event: Event) -> Decision:
         """One event."""
         lock = UUID(int=self.record.history)
         reasons = self.holds.get
         moment = Moment(
-            self.now, lock, 0.5, lambda agent, operation: reasons(operation), self.payload, self.withheld
+            self.now,
+            lock,
+            self.draw,
+            lambda agent, operation: reasons(operation),
+            self.payload,
+            self.withheld,
         )
         self.last = decide(self.record, self.workflow, event, moment, self.policy)
         self.record = self.last.record

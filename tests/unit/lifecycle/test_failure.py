@@ -61,6 +61,55 @@ def test_a_step_is_tried_once_more_than_the_failures_it_is_allowed(max_failures:
     assert order.alerts == ["order-halted"]
 
 
+def test_after_its_failures_a_step_is_tried_once_more_after_each_cool_off_then_given_up() -> None:
+    cool_offs = (timedelta(minutes=5), timedelta(hours=1))
+    order = OneOrder("s1", policy=Policy(max_failures=1, jitter_factor=0, cool_offs=cool_offs))
+    waits = []
+    for _ in range(3):
+        order.claim()
+        order.expire()
+        assert order.record.not_before is not None
+        waits.append((order.record.not_before - order.now).total_seconds())
+        order.wait(3600)
+    assert waits == [1, 300, 3600]
+    order.claim()
+    order.expire()
+    assert (order.state, order.alerts) == ("error", ["order-halted"])
+    assert order.last.log[-1].why == "s1 failed 4 times: no answer before the deadline"
+
+
+def test_an_undo_cools_off_too_before_it_has_failed_for_good() -> None:
+    policy = Policy(max_failures=0, jitter_factor=0, cool_offs=(timedelta(minutes=5),))
+    order = OneOrder("s1", "s2", on_error="compensate", policy=policy)
+    order.claim()
+    order.succeed()
+    order.fail()
+    order.claim()
+    order.expire()
+    assert order.state == "compensating"
+    assert order.record.not_before == order.now + timedelta(minutes=5)
+    order.wait(300)
+    order.claim()
+    order.expire()
+    assert order.state == "compensation_failed"
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_orders_that_fail_together_come_back_apart(begun: bool) -> None:
+    waits = set()
+    for n in range(11):
+        order = OneOrder("s1", policy=Policy(jitter_factor=0.2))
+        for _ in range(2):  # one that nobody began is free at once, the first time
+            order.wait(60)
+            order.claim()
+            order.draw = n / 10
+            order.expire(begun=begun)
+        assert order.record.not_before is not None
+        waits.add(round((order.record.not_before - order.now).total_seconds(), 3))
+    middle = 2.0 if begun else 1.0
+    assert sorted(waits) == [round(middle * (0.8 + 0.04 * n), 3) for n in range(11)]
+
+
 def test_retrying_is_told_once() -> None:
     order = OneOrder("s1")
     for _ in range(3):

@@ -20,6 +20,7 @@ jitter-factor = 0
 initial-retry-interval = "500ms"
 backoff-origin = "previous-call"
 custom-backoffs = ["20s", "1m"]
+cool-offs = ["5m", "1h"]
 """
 
 
@@ -35,6 +36,7 @@ def test_each_setting_becomes_a_line_that_knows_where_it_was_written(tmp_path: P
     assert lines["timeout-duration"].value == timedelta(seconds=10)
     assert lines["max-retries"].pattern == ("Any", "Any", "Any")
     assert lines["custom-backoffs"].value == (timedelta(seconds=20), timedelta(minutes=1))
+    assert lines["cool-offs"].value == (timedelta(minutes=5), timedelta(hours=1))
     assert lines["initial-retry-interval"].pattern == ("order-fulfilment", "charge", "charge-card")
     assert lines["initial-retry-interval"].source == f"{path}:8"
 
