@@ -15,6 +15,7 @@ from triumvir.runtime.applied import Applied
 from triumvir.runtime.definitions import Definitions
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
+from triumvir.telemetry import metrics
 
 WINDOW_PER_SLOT: Final = 2
 CONTINUING_PER_SLOT: Final = 4
@@ -52,9 +53,11 @@ class Windows:
             requests = await statement("requests_under_way").rows(connection)
             held = await statement("held_reasons").rows(connection)
             latest = await statement("latest_versions").rows(connection)
+            lag = await statement("recovery_lag").value(connection)
             known = {(row["workflow"], row["version"]) for row in requests}
             current = {(row["name"], row["version"]) for row in latest}
             await self._definitions.load(connection, known | current)
+        metrics.RECOVERY_LAG.set(lag)
         self._offered = frozenset(operation for row in instances for operation in row["operations"])
         self._slots = Counter()
         for row in instances:

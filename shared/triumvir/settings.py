@@ -138,6 +138,15 @@ class Settings(BaseSettings):
 
     supervisor_interval: Seconds = Field(timedelta(seconds=1), description="pause between two scans")
     supervisor_grace: Seconds = Field(timedelta(seconds=1), description="overdue by less is left alone")
+    recovery_rate: float = Field(
+        200, gt=0, le=100_000, description="overdue orders moved on in a second, by all supervisors together"
+    )
+    recovery_limit: int = Field(
+        500, ge=1, le=100_000, description="overdue orders moved on in one scan, shared by all supervisors"
+    )
+    recovery_backlog: int = Field(
+        1000, ge=1, description="so many re-opened orders wait for a scheduler: no more are re-opened"
+    )
 
     lone_document_age: Seconds = Field(
         timedelta(minutes=5),

@@ -30,6 +30,18 @@ STEP_REPLIES: Final = Counter(
 RECOVERIES: Final = Counter(
     "triumvir.supervisor.recoveries", "orders that the supervisor moved on", "outcome"
 )
+SUPERVISOR_ROWS: Final = Counter("triumvir.supervisor.rows", "overdue rows that scans read")
+SUPERVISOR_PAGES: Final = Counter("triumvir.supervisor.pages", "pages that scans read")
+SUPERVISOR_PASS_SECONDS: Final = Histogram(
+    "triumvir.supervisor.pass.duration", "one scan for overdue orders", "s", _SECONDS
+)
+SUPERVISOR_PARKED: Final = Gauge(
+    "triumvir.supervisor.parked", "orders whose recovery raised, tried again later and later"
+)
+RECOVERY_LAG: Final = Gauge(
+    "triumvir.recovery.lag",
+    "seconds since the oldest deadline that passed and was not seen to, as schedulers and supervisors see it",
+)
 COMMANDS: Final = Counter("triumvir.commands", "commands taken", "kind", "outcome")
 DEAD_LETTERS: Final = Counter("triumvir.dead_letters", "messages kept as dead letters", "queue", "reason")
 DEAD_LETTERS_OPEN: Final = Gauge(

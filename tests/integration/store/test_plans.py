@@ -50,6 +50,8 @@ SCANS: Final = {
     ),
     "claim_replay": _scan("dead_letters_replay", "dead_letters_pkey", pages=60, lease_seconds=10.0),
     "count_open_dead_letters": _scan("dead_letters_open", pages=600),
+    "recovery_outlook": _scan("orders_begun", "orders_deadline", "instances_pkey", pages=600, most=1000),
+    "recovery_lag": _scan("orders_deadline", pages=20),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }
 EXPIRED: Final = _scan("orders_deadline", pages=300, grace_seconds=1.0, after=_LONG_AGO, after_no=0, most=100)

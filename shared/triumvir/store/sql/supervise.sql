@@ -13,3 +13,20 @@ select o.no from unnest(:nos::bigint[], :states::text[], :locks::uuid[], :deadli
     as u(no, state, locked_by, complete_by)
 join orders o on o.no = u.no and o.state = u.state and o.locked_by = u.locked_by and o.complete_by = u.complete_by
 order by o.no for no key update of o skip locked;
+
+-- name: recovery_outlook
+-- Supervisors that live; re-opened orders that wait to be claimed, counted up to a limit; and for how many seconds
+-- the oldest deadline that passed has not been seen to.
+select (select count(*) from instances where service = 'supervisor' and lease_until > clock_timestamp()) as supervisors,
+       (select count(*) from (
+            select from orders
+            where held_by is null and locked_by is null and state in ('pending', 'compensating') and attempt > 0
+              and coalesce(not_before, '-infinity') <= statement_timestamp()
+            order by coalesce(not_before, '-infinity') limit :most::int) as waiting) as waiting,
+       (select coalesce(extract(epoch from clock_timestamp() - min(complete_by)), 0)::float8
+        from orders where locked_by is not null and complete_by < statement_timestamp()) as lag;
+
+-- name: recovery_lag
+-- For how many seconds the oldest deadline that passed has not been seen to.
+select coalesce(extract(epoch from clock_timestamp() - min(complete_by)), 0)::float8
+from orders where locked_by is not null and complete_by < statement_timestamp();
