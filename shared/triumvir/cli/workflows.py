@@ -10,12 +10,13 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from triumvir.cli import workflow_view
+from triumvir.cli import workflow_changes, workflow_view
 from triumvir.cli.equipment import settings
 from triumvir.cli.loading import is_target, load_workflows
 from triumvir.cli.output import moment, run, say, show_rows, stdout, write_json
 from triumvir.errors import ConfigurationError, DefinitionFileError
 from triumvir.settings import Settings
+from triumvir.store.live_orders import look_around
 from triumvir.store.operators import apply_workflow, connect
 from triumvir.store.reads import Reads, WorkflowRow
 from triumvir.workflow import Step, Workflow
@@ -38,27 +39,58 @@ class Format(StrEnum):
 @app.command("check")
 def check_workflows(
     targets: Annotated[list[str], typer.Argument(metavar="TARGET", help=_TARGETS)],
+    live: Annotated[
+        bool, typer.Option("--live", help="Also tell what live orders the change meets (asks the database).")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON array of what was found, one element per definition.")
+    ] = False,
 ) -> None:
-    """Check definitions without registering them; no server is needed.
+    """Check definitions without registering them; without --live no server is needed.
 
     Every fault of a YAML or JSON file is a line on standard error: FILE:LINE:COLUMN: FIELD: what is wrong; the fix.
+    With --live: how many orders live by each applied version and at which steps, what of these steps the checked
+    definition removes, renames or changes, which operations no live agent offers, and which versions no order needs.
 
     \b
     Examples:
       triumvir workflows check workflows.yaml
-      triumvir workflows check shop.workflow:order_fulfilment
+      triumvir workflows check shop.workflow:order_fulfilment --live
     """
+    checked = _checked(targets)
+    if live:
+        changes = run(_met(settings(), checked))
+        if as_json:
+            write_json(changes)
+        else:
+            say("\n".join(line for change in changes for line in workflow_changes.lines(change)))
+    elif as_json:
+        write_json([{"workflow": each.name, "version": each.version} for each in checked])
+    else:
+        for workflow in checked:
+            say(f"{workflow.name} v{workflow.version}: {len(workflow.steps)} steps, nothing is wrong")
+
+
+def _checked(targets: Sequence[str]) -> list[Workflow]:
+    """The definitions of all targets; raises DefinitionFileError with every fault of every target."""
+    found: list[Workflow] = []
     faults: list[str] = []
     for target in targets:
         try:
-            for workflow in load_workflows(target):
-                say(f"{workflow.name} v{workflow.version}: {len(workflow.steps)} steps, nothing is wrong")
+            found += load_workflows(target)
         except DefinitionFileError as error:
             faults += error.faults
         except ConfigurationError as error:
             faults.append(str(error))
     if faults:
         raise DefinitionFileError(faults)
+    return found
+
+
+async def _met(settings: Settings, checked: Sequence[Workflow]) -> list[workflow_changes.Change]:
+    async with connect(settings) as connection:
+        around = await look_around(connection, {workflow.name for workflow in checked})
+    return [workflow_changes.change(workflow, around) for workflow in checked]
 
 
 @app.command("apply")
