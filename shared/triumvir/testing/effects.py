@@ -50,8 +50,8 @@ def _allowed(facts: OrderFacts, step_no: int) -> frozenset[int]:
         return _ANY
     if row["undo_state"] == "undone":
         return frozenset({0})
-    if row["undo_state"] == "undo_failed" or row["effect"] == "unknown":
-        return _ANY
+    if row["undo_state"] == "undo_failed" or row["effect"] == "unknown" or row["undo_generation"] > 0:
+        return _ANY  # also: a success told after its undo, which is to run anew and may have taken it back already
     return frozenset({1 if row["effect"] == "certain" else 0})
 
 
