@@ -66,12 +66,19 @@ def test_whatever_more_faults_meet_every_reachable_state_is_right(
     assert searched(steps, on_error, together).states > 20_000
 
 
+FOUND: Final = (
+    "late-success-forgotten",
+    "in-doubt-not-undone",
+    "any-reply-counts",
+    "cancelled-though-begun",
+    "agent-forgets-calls-unheard",
+    "operator-does-not-fence",
+)
+"""Two faults bring these to light."""
 NEED_MORE_FAULTS: Final = {"doubt-forgotten": 3, "supervisor-does-not-fence": 3, "failures-not-counted": 4}
-"""Two faults do not bring these to light."""
-SEARCHED_FOR: Final = [name for name in BREAKAGES if "condition" not in name and "payload" not in name]
 
 
-@pytest.mark.parametrize("breakage", [name for name in SEARCHED_FOR if name not in NEED_MORE_FAULTS])
+@pytest.mark.parametrize("breakage", FOUND)
 def test_the_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find(breakage, 2, monkeypatch)
 
