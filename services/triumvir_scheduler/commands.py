@@ -12,6 +12,7 @@ import orjson
 from triumvir.lifecycle import Action, Broken, CancelRequested, Event, OperatorAsked
 from triumvir.runtime.batches import run_batch
 from triumvir.store import orders
+from triumvir.store.operators import DISGUISED
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics
 from triumvir_scheduler.stage import Stage
@@ -66,7 +67,7 @@ def _event(kind: str, data: str | None, under_way: bool) -> Event:
     reason, who = _plain(members.get("reason")), _plain(members.get("by"))
     if kind not in get_args(Action):
         return CancelRequested(reason, who or "the client")
-    fence, result = members.get("fence"), _plain(members.get("result"))
+    fence, result = members.get("fence" if kind not in DISGUISED else "seen"), _plain(members.get("result"))
     return OperatorAsked(cast(Action, kind), who or "an operator", reason, fence, result, under_way)
 
 

@@ -85,6 +85,7 @@ class Stage:
         self._session = shared.store.session(name)
         self._relay = shared.relay
         self._decider = shared.decider
+        self._decider.paused = shared.windows.paused
         self.payloads = shared.decider.payloads
         self.claimable = shared.claimable
 

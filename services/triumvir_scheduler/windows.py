@@ -13,6 +13,7 @@ from typing import Final
 from triumvir.lifecycle import OrderRecord
 from triumvir.runtime.applied import Applied
 from triumvir.runtime.definitions import Definitions
+from triumvir.store import pauses
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
 from triumvir.telemetry import metrics
@@ -37,6 +38,7 @@ class Windows:
         self._under_way: Counter[str] = Counter()
         self._first_agents: frozenset[str] = frozenset()
         self._looked_at = float("-inf")
+        self._paused = pauses.Paused()
         self.held_windows: set[str] = set()
 
     def look_again(self) -> None:
@@ -54,6 +56,7 @@ class Windows:
             held = await statement("held_reasons").rows(connection)
             latest = await statement("latest_versions").rows(connection)
             lag = await statement("recovery_lag").value(connection)
+            paused = await pauses.read(connection)
             known = {(row["workflow"], row["version"]) for row in requests}
             current = {(row["name"], row["version"]) for row in latest}
             await self._definitions.load(connection, known | current)
@@ -69,6 +72,7 @@ class Windows:
             self._under_way[agent] += row["requests"]
         self._first_agents = frozenset(agent for key in current for agent in self._agents_of_first_step(*key))
         self.held_windows = {row["held_by"] for row in held if row["held_by"].startswith(WINDOW)}
+        self._paused = paused
         self._looked_at = time.monotonic()
 
     def room(self, agent: str) -> int:
@@ -96,6 +100,8 @@ class Windows:
 
     def reason(self, agent: str, operation: str, reserved: int, per_slot: int) -> str | None:
         """Why an operation cannot be dispatched now; None if it can."""
+        if (pause := self._paused.agent(agent)) is not None:
+            return pause.held_by
         if agent not in self._slots:
             return f"agent:{agent}"
         if f"{agent}/{operation}" not in self._offered:
@@ -103,6 +109,11 @@ class Windows:
         if self._under_way[agent] + reserved >= per_slot * self._slots[agent]:
             return f"{WINDOW}{agent}"
         return None
+
+    def paused(self, workflow: str, version: int) -> str | None:
+        """What holds the orders of a workflow because operators paused it; None if they did not."""
+        pause = self._paused.workflow(workflow, version)
+        return None if pause is None else pause.held_by
 
     def note(self, applied: Applied) -> None:
         """Counts what a committed transaction sent and what it saw answered."""

@@ -1,20 +1,28 @@
-"""Lifting holds whose reason is gone: the agent is back, or offers the operation; the orders database answers."""
+"""Lifting holds whose reason is gone: the agent is back, or offers the operation; the orders database answers; what
+operators paused goes on.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
+from triumvir.lifecycle import PAUSED
 from triumvir.runtime import hints
 from triumvir.runtime.relay import Relay
+from triumvir.store import pauses
 from triumvir.store.documents import AWAY, OrdersDatabase
+from triumvir.store.pauses import REASON, Paused
 from triumvir.store.session import Session
 from triumvir.store.statements import Row, statement
 from triumvir.telemetry.logs import get_logger
 
 RELEASED_PER_SLOT: Final = 2
 LEAST_RELEASED: Final = 50
-"""Times the above, once the orders database is back: their agents may be absent, which is found by claiming them."""
+"""Times the above, where agents may be absent, which is found by claiming: once the orders database is back, or a pause
+is over.
+"""
+_OF_AGENT: Final = f"{REASON}agent:"
 log = get_logger(__name__)
 
 
@@ -34,6 +42,7 @@ class Holds:
             if not reasons:
                 return 0
             capacity = _capacity(await statement("live_instances").rows(connection))
+            _count_ended_pauses(capacity, reasons, await pauses.read(connection))
             if AWAY in reasons and self._documents is not None and await self._documents.ready() is None:
                 capacity[AWAY] = max(capacity.total(), LEAST_RELEASED)
             for reason in reasons:
@@ -42,6 +51,15 @@ class Holds:
         if lifted:
             await self._relay.send([hints.wake(released=True)], None)
         return lifted
+
+
+def _count_ended_pauses(capacity: Counter[str], reasons: list[str], paused: Paused) -> None:
+    """As many as their agents can take, or all agents for a workflow; a few at a time if no agent is live."""
+    whole = capacity.total()
+    for reason in reasons:
+        if reason.startswith(REASON) and reason != PAUSED and reason not in paused.reasons:
+            of_agent = capacity[reason.removeprefix(REASON)] if reason.startswith(_OF_AGENT) else whole
+            capacity[reason] = of_agent or LEAST_RELEASED
 
 
 def _capacity(instances: list[Row]) -> Counter[str]:

@@ -28,6 +28,7 @@ class Upkeep:
         self._instance = instance
         self._reasons: set[str] = set()
         self._queues: set[str] = set()
+        self._scopes: set[str] = set()
         self._silence = settings.instance_lease / timedelta(seconds=1) * _SILENT_LEASES
 
     async def step(self) -> bool:
@@ -36,6 +37,7 @@ class Upkeep:
         await self.tidy()
         await self._count_held()
         await self._count_letters()
+        await self._count_pauses()
         return False
 
     async def tidy(self) -> None:
@@ -54,6 +56,14 @@ class Upkeep:
         self._reasons |= held.keys()
         for reason in self._reasons:
             metrics.ORDERS_HELD.set(held.get(reason, 0), reason)
+
+    async def _count_pauses(self) -> None:
+        async with self._session.connection() as connection:
+            rows = await statement("count_pauses").rows(connection)
+        paused = {row["scope"]: row["pauses"] for row in rows}
+        self._scopes |= paused.keys()
+        for scope in self._scopes:
+            metrics.PAUSES.set(paused.get(scope, 0), scope)
 
     async def _count_letters(self) -> None:
         async with self._session.connection() as connection:

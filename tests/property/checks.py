@@ -11,12 +11,14 @@ from triumvir.contracts.messages import StepReply, StepSucceeded
 from triumvir.lifecycle import (
     END,
     LIVE,
+    PAUSED,
     RESTING,
     STATUS_OF_STATE,
     Decision,
     Event,
     Expired,
     LogRow,
+    OperatorAsked,
     OrderRecord,
     Replied,
     SendAlert,
@@ -73,6 +75,11 @@ def check_row(record: OrderRecord) -> None:
     assert (record.ended_at is not None) == (record.state in END)
     assert record.held_by is None or record.state in LIVE
     assert not (record.state == "pending" and record.cancel_requested), "a cancel that nobody carries out"
+    assert (record.paused_at is not None) == (record.paused_by is not None)
+    assert record.paused_at is None or record.state not in END, "ended, and paused"
+    if record.paused_at is not None and record.state in LIVE:
+        assert locked or record.held_by == PAUSED, "paused, and nothing holds it"
+    assert record.held_by != PAUSED or record.paused_at is not None, "held by a pause that is over"
     for step in record.steps:
         assert step.state != "completed" or (step.effect == "certain" and step.result is not None)
         assert step.undo_state is None or step.effect != "none"
@@ -114,6 +121,7 @@ def _check_arrival(before: OrderRecord, decision: Decision) -> None:
 def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -> None:
     assert (send.fence, send.step_no, send.direction) == (record.fence, record.step, record.direction)
     assert record.locked_by is not None
+    assert send.retry or record.paused_at is None, "a step of a paused order was begun"
     step = record.step_record(send.step_no)
     assert step is not None
     if send.direction == "do":
@@ -145,6 +153,27 @@ def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: date
         answered = entry.state == "failed" if before.direction == "do" else entry.undo_error is not None
         counted = after.failure_count > before.failure_count
         assert not counted or event.begun or answered, "an attempt that nobody began was counted"
+    if isinstance(event, OperatorAsked) and event.action in ("pause", "unpause"):
+        _check_pause(before, after)
+
+
+def _check_pause(before: OrderRecord, after: OrderRecord) -> None:
+    """It burns nothing, and what is under way keeps its lock, its deadline and its timers."""
+    assert replace(after, steps=()) == replace(
+        before,
+        steps=(),
+        fence=after.fence,
+        history=after.history,
+        sequence=after.sequence,
+        told_held=after.told_held,
+        held_by=after.held_by,
+        held_at=after.held_at,
+        not_before=after.not_before,
+        paused_at=after.paused_at,
+        paused_by=after.paused_by,
+    ), "a pause changed more than it may"
+    assert after.steps == before.steps
+    assert before.locked_by is None or after.fence == before.fence
 
 
 def _is_awaited(record: OrderRecord, reply: StepReply, now: datetime) -> bool:

@@ -26,6 +26,7 @@ _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "lapse": (1, lambda h, r: h.lapse(r.randrange(2))),
     "offer": (1, lambda h, r: h.change_offer(r.randrange(2), r.randrange(2))),
     "presence": (1, lambda h, r: h.change_presence(r.randrange(2))),
+    "pause": (1, lambda h, r: h.change_pause()),
     "wait": (1, lambda h, r: h.wait(r.randint(1, 40))),
 }
 _WITH_MESSAGES: Final[dict[str, tuple[int, Move]]] = {

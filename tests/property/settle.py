@@ -44,6 +44,10 @@ def settle(world: World, moods: Moods, *, zombies_last: bool = False) -> None:
 
 def _heal(world: World) -> None:
     world.absent.clear()
+    world.paused = False
+    for order in world.orders:
+        if order.record.paused_at is not None:
+            world.operate(order, "unpause")
     for instance in world.fleet.instances:
         instance.unknown.clear()
         instance.leased = True

@@ -151,6 +151,10 @@ class Histories(RuleBasedStateMachine):
     def change_presence(self, which: int) -> None:
         self.world.absent ^= {self.world.operation(self.order(which))}
 
+    @rule()
+    def change_pause(self) -> None:
+        self.world.paused = not self.world.paused
+
     @rule(tenths=st.integers(1, 40))
     def wait(self, tenths: int) -> None:
         self.world.advance(timedelta(seconds=tenths / 10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,16 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.property.play import play
 from triumvir.contracts.json_text import JsonText
-from triumvir.lifecycle import argument, dispatch, failure, replies
+from triumvir.lifecycle import (
+    PAUSED,
+    OperatorAsked,
+    argument,
+    dispatch,
+    failure,
+    operators,
+    pauses,
+    replies,
+)
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.retry import next_attempt
 from triumvir.testing.inbox import Inbox
@@ -36,6 +46,12 @@ def _skip(draft: Draft, step_no: int) -> None:
 
 def _only_forward(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
     return argument(draft.record, draft.workflow, step_no, draft.moment.payload) if bounded else None
+
+
+def _pause_at_once(draft: Draft, asked: OperatorAsked) -> None:
+    pauses.pause(draft, asked)
+    if draft.record.state == "processing":
+        dispatch.hold(draft, PAUSED)
 
 
 BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
@@ -69,6 +85,8 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
     "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
     "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: (False, 0)),
+    "pause-forgotten-at-the-deadline": (sys.modules["triumvir.lifecycle.decide"], "stand_still", _nothing),
+    "pause-ends-what-is-under-way": (operators, "pause", _pause_at_once),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

@@ -17,6 +17,7 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StepFailed, StepReply
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import (
+    PAUSED,
     RESTING,
     Action,
     Broken,
@@ -93,6 +94,7 @@ class World:
         self.fleet = Fleet(self.remote)
         self.bag: list[Posted] = []
         self.absent: set[str] = set()
+        self.paused = False
         self.completions: Counter[tuple[int, int]] = Counter()
         self.story: list[str | tuple[int, Event, Decision]] = []
         self.sound = True
@@ -138,8 +140,13 @@ class World:
 
     def _decided(self, record: OrderRecord, event: Event) -> Decision:
         self._locks += 1
-        moment = Moment(self.now, UUID(int=self._locks), 0.5, self._hold_reason, PAYLOAD)
+        moment = Moment(
+            self.now, UUID(int=self._locks), 0.5, self._hold_reason, PAYLOAD, paused=self._paused()
+        )
         return self.decide(record, self.workflow, event, moment, self.policy)
+
+    def _paused(self) -> str | None:
+        return "pause:workflow:w" if self.paused else None
 
     def _hold_reason(self, agent: str, operation: str) -> str | None:
         return f"operation:{agent}/{operation}" if operation in self.absent else None
@@ -214,8 +221,8 @@ class World:
         return self.apply(order, Expired(begun, calls))
 
     def release(self, order: Order) -> bool:
-        """A released hold; no decision is needed for it."""
-        if order.record.held_by is None:
+        """A released hold; no decision is needed for it. Nobody releases an order that an operator paused."""
+        if order.record.held_by in (None, PAUSED):
             return False
         order.record = replace(order.record, held_by=None)
         return True

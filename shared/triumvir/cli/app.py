@@ -12,6 +12,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from triumvir.cli import (
+    agents,
     clients,
     dead,
     dev,
@@ -19,6 +20,7 @@ from triumvir.cli import (
     migrate,
     moves,
     orders,
+    pauses,
     policy,
     run,
     schema,
@@ -50,7 +52,11 @@ for name, move in moves.COMMANDS.items():
 app.add_typer(orders.app, name="orders")
 app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")
+for verb, pausing in pauses.WORKFLOW_COMMANDS.items():
+    workflows.app.command(verb)(pausing)
 app.add_typer(workflows.app, name="workflows")
+app.add_typer(agents.app, name="agents")
+app.add_typer(pauses.app, name="pauses")
 app.add_typer(policy.app, name="policy")
 app.command("doctor")(doctor.doctor)
 app.command("schema")(schema.schema)

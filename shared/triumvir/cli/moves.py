@@ -1,4 +1,4 @@
-"""``triumvir orders retry | skip | compensate | resume | close``: an operator moves what rests."""
+"""``triumvir orders retry | skip | compensate | resume | close | pause | unpause``: an operator moves an order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triumvir.cli.orders import KEY_HELP, split_key
 from triumvir.cli.output import note, run, say
 from triumvir.contracts.json_text import parse_value
 from triumvir.errors import ConfigurationError, ContractError, TriumvirError, UnknownOrder
-from triumvir.lifecycle import RESTING, Action, State, operator_words
+from triumvir.lifecycle import LIVE, RESTING, Action, State, operator_words
 from triumvir.store.operators import ask_move, connect
 from triumvir.store.reads import OrderDetail, Reads
 from triumvir.store.statements import Connection
@@ -26,7 +26,11 @@ FITS: Final[dict[Action, frozenset[State]]] = {
     "compensate": frozenset({"pending", "processing", "error"}),
     "resume": frozenset({"compensation_failed"}),
     "close": RESTING,
+    "pause": LIVE,
+    "unpause": LIVE | RESTING,
 }
+_HOWEVER_IT_IS: Final = frozenset({"pause", "unpause"})
+"""What means the same whatever became of the order since it was looked at."""
 _ASKED: Final = tuple(f"{action} by " for action in FITS)
 """How the history begins to tell of a move that was refused."""
 _LOOK_SECONDS: Final = 0.1
@@ -103,6 +107,37 @@ def close(key: Key, reason: Why, wait: Wait = 10) -> None:
     _move(key, "close", reason, wait)
 
 
+def pause(
+    key: Key,
+    reason: Annotated[str, typer.Option(help="Kept in the order's history, and shown while it is paused.")],
+    wait: Wait = 10,
+) -> None:
+    """Have an order stand still, whatever it is doing. Nothing is counted against it for that.
+
+    What is under way runs to its answer or deadline; then the order is held, and its client is told so once. All orders
+    of a workflow: `workflows pause`; all that need an agent: `agents pause`.
+
+    \b
+    Example:
+      triumvir orders pause shop-a/536365 --reason "customer asked us to wait"
+    """
+    _move(key, "pause", reason, wait)
+
+
+def unpause(
+    key: Key,
+    reason: Annotated[str | None, typer.Option(help="Kept in the order's history.")] = None,
+    wait: Wait = 10,
+) -> None:
+    """Let a paused order go on where it was, with a fresh deadline.
+
+    \b
+    Example:
+      triumvir orders unpause shop-a/536365 --reason "customer called back"
+    """
+    _move(key, "unpause", reason, wait)
+
+
 def _move(key: str, action: Action, reason: str | None, wait: float, result: str | None = None) -> None:
     client, order_id = split_key(key)
     who = f"operator:{getpass.getuser()}"
@@ -117,7 +152,7 @@ def _move(key: str, action: Action, reason: str | None, wait: float, result: str
                 action,
                 who=who,
                 reason=reason,
-                fence=seen.order.fence,
+                fence=None if action in _HOWEVER_IT_IS else seen.order.fence,
                 result=result,
             )
             until = time.monotonic() + wait
@@ -163,4 +198,6 @@ COMMANDS: Final[dict[Action, Callable[..., None]]] = {
     "compensate": compensate,
     "resume": resume,
     "close": close,
+    "pause": pause,
+    "unpause": unpause,
 }

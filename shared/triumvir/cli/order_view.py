@@ -9,6 +9,7 @@ from typing import Final, get_args
 from rich.markup import escape as escaped
 
 from triumvir.cli.output import NONE, coloured, duration, moment, stdout, table, until
+from triumvir.cli.standing import standing
 from triumvir.contracts.names import order_key
 from triumvir.lifecycle import END, State
 from triumvir.store.reads import CommandRow, HistoryRow, OrderDetail, OrderRow, StepRow
@@ -28,7 +29,7 @@ def draw(detail: OrderDetail, latest: int) -> None:
     names = _step_names(order)
     key = escaped(order_key(order.client, order.order_id))
     console.print(f"[bold]{key}[/bold]  {order.workflow} v{order.version}  {coloured(order.state)}")
-    for line in _facts(order, detail.commands, names):
+    for line in (*standing(detail, _agent(order)), *_facts(order, detail.commands, names)):
         console.print(f"  {line}")
     console.print()
     steps = table("#", "step", "operation", "state", "attempt", "calls", "effect", "undo", "result or error")
@@ -59,9 +60,8 @@ def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -
         yield f"{verb} {step} must be answered {_when(order.complete_by, order)}; requests re-sent: {order.retries}"
     if order.locked_by is not None:
         yield f"locked as {order.locked_by}, by instance {order.touched_by or NONE}"
-    if order.held_by is not None:
-        yield f"[yellow]held by {escaped(order.held_by)}[/yellow]; nothing is counted against it"
-    elif order.state in ("pending", "compensating") and order.locked_by is None and not _is_early(order):
+    free = order.held_by is None and order.locked_by is None
+    if order.state in ("pending", "compensating") and free and not _is_early(order):
         yield "waits for a scheduler to claim it: for its turn, for room at its agent, or for a scheduler that runs"
     if order.not_before is not None and order.ended_at is None:
         yield f"next attempt not before {_when(order.not_before, order)}"
@@ -71,6 +71,12 @@ def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -
         yield f"{command.kind} asked for {until(command.at, order.now)} ({escaped(command.message_id)}), not yet taken"
     if order.trace is not None and tracing.is_traceparent(order.trace):
         yield f"trace {tracing.trace_id(order.trace)}"
+
+
+def _agent(order: OrderRow) -> str | None:
+    """Of the step that the order is at."""
+    steps, place = _defined(order), (order.step or 1) - 1
+    return steps[place].agent if place < len(steps) else None
 
 
 def _is_early(order: OrderRow) -> bool:

@@ -11,6 +11,7 @@ import typer
 from triumvir.cli import order_view
 from triumvir.cli.equipment import settings
 from triumvir.cli.output import NONE, coloured, moment, run, say, show_rows, write_json
+from triumvir.cli.standing import waits_for
 from triumvir.contracts.names import is_name, order_key
 from triumvir.errors import ConfigurationError, UnknownOrder
 from triumvir.store.operators import ask_cancel, connect
@@ -34,6 +35,7 @@ def list_orders(
     state: Annotated[State | None, typer.Option(metavar="STATE", help="Only orders in this state.")] = None,
     client: Annotated[str | None, typer.Option(help="Only orders of this client.")] = None,
     workflow: Annotated[str | None, typer.Option(help="Only orders of this workflow.")] = None,
+    held: Annotated[bool, typer.Option("--held", help="Only orders that are held or paused.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")] = False,
 ) -> None:
@@ -43,13 +45,14 @@ def list_orders(
     Examples:
       triumvir orders list
       triumvir orders list --state error --client shop-a
+      triumvir orders list --held
       triumvir orders list --limit 1000 --json
     """
 
     async def read() -> list[OrderSummary]:
         async with connect(settings()) as connection:
             return await Reads(connection).orders(
-                state=state.value if state else None, client=client, workflow=workflow, limit=limit
+                state=state.value if state else None, client=client, workflow=workflow, held=held, limit=limit
             )
 
     found = run(read())
@@ -144,7 +147,7 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def _summary_row(order: OrderSummary) -> tuple[str, ...]:
-    waits = order.held_by
+    waits = waits_for(order)
     if waits is None and order.locked:
         waits = f"its agent, until {moment(order.complete_by)}"
     elif waits is None and order.not_before is not None and order.ended_at is None:

@@ -1,7 +1,7 @@
 """The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
 from triumvir.lifecycle.decide import decide, set_aside
-from triumvir.lifecycle.draft import HoldReason, Moment
+from triumvir.lifecycle.draft import PAUSED, HoldReason, Moment
 from triumvir.lifecycle.events import (
     Action,
     Broken,
@@ -34,6 +34,7 @@ __all__ = [
     "ARROWS",
     "END",
     "LIVE",
+    "PAUSED",
     "RESTING",
     "STATUS_OF_STATE",
     "Action",

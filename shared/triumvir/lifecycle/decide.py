@@ -18,6 +18,7 @@ from triumvir.lifecycle.events import (
 )
 from triumvir.lifecycle.failure import broken, cancel, expired
 from triumvir.lifecycle.operators import operator_asked
+from triumvir.lifecycle.pauses import stand_still
 from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
@@ -55,4 +56,5 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             broken(draft, problem)
         case _:
             assert_never(event)
+    stand_still(draft)
     return draft.decision()

@@ -37,8 +37,8 @@ def run_next_step(draft: Draft) -> None:
     for step_no in range(1, len(draft.workflow.steps) + 1):
         if step_no in done:
             continue
-        if draft.moment.withheld is not None:
-            hold(draft, draft.moment.withheld)
+        if draft.withheld is not None:
+            hold(draft, draft.withheld)
             return
         try:
             if _is_decided(draft, step_no) or holds(
@@ -114,7 +114,7 @@ def undo_next_step(draft: Draft) -> None:
         # the same fence a doubled answer of that one would count as the answer of this one.
         draft.move(f"undo of {step.name} needs a new attempt", step_no=entry.step_no, **draft.unlocked())
         return
-    reason = draft.moment.withheld or draft.moment.hold_reason(step.agent, step.undo or "")
+    reason = draft.withheld or draft.moment.hold_reason(step.agent, step.undo or "")
     if reason is not None:
         hold(draft, reason)
         return
@@ -142,6 +142,7 @@ def hold(draft: Draft, reason: str) -> None:
         to="pending" if record.state == "processing" else None,
         tell=tell,
         held_by=reason,
+        held_at=draft.moment.now,
         told_held=record.told_held or tell is not None,
         **draft.unlocked(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from triumvir.contracts.json_text import JsonText
@@ -16,6 +16,9 @@ from triumvir.lifecycle.retry import RetryPolicy
 from triumvir.lifecycle.states import END, State
 from triumvir.workflow import Workflow
 
+PAUSED: Final = "pause:order"
+"""Holds an order that an operator paused; other reasons that begin with ``pause:`` name what is paused as a whole."""
+
 HoldReason = Callable[[str, str], str | None]
 """``(agent, operation)`` to why it cannot be dispatched now, or None if it can."""
 
@@ -23,8 +26,8 @@ HoldReason = Callable[[str, str], str | None]
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What time, chance and the surroundings bring in: the database's clock, an unused lock, a draw from
-    0 to 1, what cannot be dispatched now, the order's payload if its workflow looks at data, and why nothing
-    of this order can be dispatched now, if so.
+    0 to 1, what cannot be dispatched now, the order's payload if its workflow looks at data, why nothing
+    of this order can be dispatched now, if so, and what holds it because its workflow is ``paused``, if it is.
     """
 
     now: datetime
@@ -33,6 +36,7 @@ class Moment:
     hold_reason: HoldReason = lambda agent, operation: None
     payload: JsonText | None = None
     withheld: str | None = None
+    paused: str | None = None
 
 
 class Draft:
@@ -84,6 +88,17 @@ class Draft:
     def alert(self, kind: Any) -> None:
         """Tells the operators why the last move was made."""
         self._sends.append(SendAlert(kind, self.record.history))
+
+    @property
+    def withheld(self) -> str | None:
+        """Why no step of this order may begin now, whatever it is; None if one may."""
+        paused = PAUSED if self.record.paused_at is not None else self.moment.paused
+        return paused or self.moment.withheld
+
+    @property
+    def moved(self) -> bool:
+        """Whether anything was decided so far."""
+        return bool(self._log)
 
     def step_policy(self, step_no: int) -> RetryPolicy:
         """The policy of what the order does with a step now: run it, or undo it."""

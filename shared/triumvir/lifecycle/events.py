@@ -48,7 +48,7 @@ class Broken:
     problem: str
 
 
-Action = Literal["retry", "skip", "compensate", "resume", "close"]
+Action = Literal["retry", "skip", "compensate", "resume", "close", "pause", "unpause"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What operators may do with an order that rests: retry or skip what failed, undo it, go on undoing, close it."""
+"""What operators may do with an order: retry or skip what failed, undo it, go on undoing, close it; pause it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.events import Action, OperatorAsked
 from triumvir.lifecycle.failure import begin_compensation, cancel
+from triumvir.lifecycle.pauses import pause, unpause
 from triumvir.lifecycle.record import StepRecord
 
 _VERBS: Final[dict[Action, str]] = {
@@ -16,6 +17,8 @@ _VERBS: Final[dict[Action, str]] = {
     "compensate": "compensated",
     "resume": "compensation resumed",
     "close": "closed",
+    "pause": "paused",
+    "unpause": "unpaused",
 }
 
 
@@ -40,6 +43,10 @@ def operator_asked(draft: Draft, asked: OperatorAsked) -> None:
             _resume(draft, asked)
         case "close":
             _close(draft, asked)
+        case "pause":
+            pause(draft, asked)
+        case "unpause":
+            unpause(draft, asked)
         case _:
             assert_never(asked.action)
 

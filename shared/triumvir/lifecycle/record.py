@@ -46,7 +46,8 @@ class StepRecord:
 @dataclass(frozen=True, slots=True)
 class OrderRecord:
     """The state record of an order. Times are the database's. ``step`` is the ordinal (from 1) that is being
-    run or, while compensating, undone. ``sequence`` numbers published statuses, ``history`` log rows.
+    run or, while compensating, undone. ``held_at`` means something only while ``held_by`` does. ``sequence`` numbers
+    published statuses, ``history`` log rows.
     """
 
     no: int
@@ -65,6 +66,9 @@ class OrderRecord:
     retries: int = 0
     not_before: datetime | None = None
     held_by: str | None = None
+    held_at: datetime | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
     cancel_requested: bool = False
     failure_count: int = 0
     unbegun_count: int = 0

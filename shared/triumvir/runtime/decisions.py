@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 from uuid import UUID, uuid4
@@ -80,6 +80,8 @@ class Decider:
         self._policy = policy_of(settings)
         self._definitions = definitions
         self.payloads = payloads or Payloads()
+        self.paused: Callable[[str, int], str | None] = lambda workflow, version: None
+        """What holds the orders of a workflow's version; for who dispatches, which supervisors do not."""
 
     async def apply(
         self,
@@ -155,7 +157,10 @@ class Decider:
             for no, record in present.items():
                 if place < len(events[no]):
                     withheld = AWAY if no in away else None
-                    moment = Moment(now, uuid4(), random.random(), hold_reason, seen.get(no), withheld)
+                    paused = self.paused(record.workflow, record.version)
+                    moment = Moment(
+                        now, uuid4(), random.random(), hold_reason, seen.get(no), withheld, paused
+                    )
                     pairs.append((record, self._decide(record, events[no][place], moment)))
             present.update((decision.record.no, decision.record) for _, decision in pairs)
             rounds.append(pairs)

@@ -7,7 +7,7 @@ import urllib.parse
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Final, Literal
 
 import asyncpg
 
@@ -19,6 +19,10 @@ from triumvir.store.migrate import check_schema
 from triumvir.store.session import CONNECT_SECONDS
 from triumvir.store.statements import Connection, statement
 from triumvir.workflow import Workflow
+
+DISGUISED: Final = ("pause", "unpause")
+"""What schedulers of the release before do not know, and would take for a cancel: see migration 0012."""
+_NO_FENCE: Final = -1
 
 
 @asynccontextmanager
@@ -151,13 +155,13 @@ async def ask_move(
     *,
     who: str,
     reason: str | None,
-    fence: int,
+    fence: int | None,
     result: str | None = None,
 ) -> str:
     """Write an operator's move of an order down; a scheduler takes it. Returns the command's id.
 
-    ``fence`` is the order's as the operator saw it: if it has moved on since, it is left alone. ``result`` is the JSON
-    text that a skipped step would have returned.
+    ``fence`` is the order's as the operator saw it: if it has moved on since, it is left alone. None: however it is.
+    ``result`` is the JSON text that a skipped step would have returned.
     """
     members: dict[str, object] = {"reason": storable(reason), "fence": fence, "result": result}
     return await _ask(connection, client, order_id, action, who, members)
@@ -173,9 +177,15 @@ async def _ask(
         order_ids=[order_id],
         message_ids=[message_id],
         kinds=[kind],
-        data=[json.dumps({**members, "by": storable(who)})],
+        data=[json.dumps(command_data(kind, who, members))],
     )
     return message_id
+
+
+def command_data(kind: str, who: str, members: Mapping[str, object]) -> dict[str, object]:
+    """What a command says beside its kind. The fence of a disguised one stands where the release before never looks."""
+    said = {**members, "by": storable(who)}
+    return said if kind not in DISGUISED else {**said, "seen": members.get("fence"), "fence": _NO_FENCE}
 
 
 def storable(text: str | None) -> str | None:

@@ -15,9 +15,9 @@ from triumvir.store.statements import Connection, statement
 
 _ORDER_FIELDS: Final = (
     "no", "client", "order_id", "workflow", "version", "state", "locked_by", "fence", "attempt", "step",
-    "sent_at", "complete_by", "wake_at", "retries", "not_before", "held_by", "cancel_requested",
-    "failure_count", "unbegun_count", "sequence", "history", "progress", "told_retrying", "told_held",
-    "status_queue", "trace", "ended_at",
+    "sent_at", "complete_by", "wake_at", "retries", "not_before", "held_by", "held_at",
+    "paused_at", "paused_by", "cancel_requested", "failure_count", "unbegun_count", "sequence", "history",
+    "progress", "told_retrying", "told_held", "status_queue", "trace", "ended_at",
 )  # fmt: skip
 _ORDER_PART: Final = slice(1, 1 + len(_ORDER_FIELDS))
 _STEP_PART: Final = slice(_ORDER_PART.stop, -2)
@@ -25,6 +25,7 @@ _ORDER_COLUMNS: Final = {
     "nos": "no", "states": "state", "locked_by": "locked_by", "fences": "fence", "attempts": "attempt",
     "steps": "step", "sent_at": "sent_at", "complete_by": "complete_by", "wake_at": "wake_at",
     "retries": "retries", "not_before": "not_before", "held_by": "held_by",
+    "held_at": "held_at", "paused_at": "paused_at", "paused_by": "paused_by",
     "cancel_requested": "cancel_requested", "failure_counts": "failure_count",
     "unbegun_counts": "unbegun_count", "sequences": "sequence", "histories": "history",
     "told_retrying": "told_retrying", "told_held": "told_held", "ended_at": "ended_at",

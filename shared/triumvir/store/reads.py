@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from triumvir.errors import ConfigurationError
+from triumvir.store.pauses import Pause, in_force
 from triumvir.store.statements import Connection, Statement, statement
 
 _ID_PREFIX: Final = re.compile(r"[0-9a-f-]{1,36}")
@@ -27,6 +28,9 @@ class OrderSummary:
     step: int | None
     failure_count: int
     held_by: str | None
+    held_at: datetime | None
+    paused_at: datetime | None
+    paused_by: str | None
     locked: bool
     complete_by: datetime | None
     not_before: datetime | None
@@ -100,6 +104,9 @@ class OrderRow:
     retries: int
     not_before: datetime | None
     held_by: str | None
+    held_at: datetime | None
+    paused_at: datetime | None
+    paused_by: str | None
     cancel_requested: bool
     failure_count: int
     sequence: int
@@ -114,12 +121,13 @@ class OrderRow:
 
 @dataclass(frozen=True, slots=True)
 class OrderDetail:
-    """All there is to see of one order."""
+    """All there is to see of one order; ``pauses``: those of its workflow, and of agents."""
 
     order: OrderRow
     steps: list[StepRow]
     history: list[HistoryRow]
     commands: list[CommandRow]
+    pauses: list[Pause]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,10 @@ class WorkflowRow:
 _Row = TypeVar("_Row")
 
 
+def _concerns(pause: Pause, order: OrderRow) -> bool:
+    return pause.scope == "agent" or (pause.name == order.workflow and pause.version in (0, order.version))
+
+
 class Reads:
     """The reads, on one plain connection: see :func:`triumvir.store.operators.connect`."""
 
@@ -215,10 +227,11 @@ class Reads:
         state: str | None = None,
         client: str | None = None,
         workflow: str | None = None,
+        held: bool = False,
         limit: int = 50,
     ) -> list[OrderSummary]:
-        """The newest orders that match every filter given."""
-        values = {"state": state, "client": client, "workflow": workflow, "most": limit}
+        """The newest orders that match every filter given; with ``held``, those that are held or paused."""
+        values = {"state": state, "client": client, "workflow": workflow, "held": held, "most": limit}
         return await self._all(OrderSummary, statement("list_orders"), values)
 
     async def order(self, client: str, order_id: str) -> OrderDetail | None:
@@ -234,6 +247,7 @@ class Reads:
                 steps=await self._all(StepRow, statement("show_steps"), no),
                 history=await self._all(HistoryRow, statement("show_history"), no),
                 commands=await self._all(CommandRow, statement("show_commands"), key),
+                pauses=[each for each in await in_force(self._connection) if _concerns(each, found[0])],
             )
 
     async def is_taken(self, client: str, order_id: str, message_id: str) -> bool:

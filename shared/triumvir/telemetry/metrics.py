@@ -47,6 +47,9 @@ DEAD_LETTERS: Final = Counter("triumvir.dead_letters", "messages kept as dead le
 DEAD_LETTERS_OPEN: Final = Gauge(
     "triumvir.dead_letters.open", "dead letters that nobody has settled, as supervisors count them", "queue"
 )
+PAUSES: Final = Gauge(
+    "triumvir.pauses", "workflows and agents that operators paused, as supervisors count them", "scope"
+)
 REPLAYS: Final = Counter("triumvir.replays", "replays of dead letters that were answered", "outcome")
 ALERTS: Final = Counter("triumvir.alerts", "alerts raised", "kind")
 STATUSES: Final = Counter("triumvir.statuses", "statuses published to clients", "status")

@@ -13,6 +13,8 @@ COMMANDS = (
     "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
     "orders", "orders list", "orders show", "orders cancel",
     "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
+    "orders pause", "orders unpause", "workflows pause", "workflows unpause",
+    "agents", "agents list", "agents pause", "agents unpause", "pauses", "pauses list", "pauses log",
     "dead", "dead list", "dead show", "dead replay", "dead discard", "dead resolve",
     "clients", "clients add", "clients list",
     "policy", "policy explain", "policy check",

@@ -59,6 +59,7 @@ class OneOrder:
         self.payload: JsonText | None = None
         self.withheld: str | None = None
         self.draw = 0.5
+        self.paused: str | None = None
 
     def on(self, event: Event) -> Decision:
         """One event."""
@@ -71,6 +72,7 @@ class OneOrder:
             lambda agent, operation: reasons(operation),
             self.payload,
             self.withheld,
+            self.paused,
         )
         self.last = decide(self.record, self.workflow, event, moment, self.policy)
         self.record = self.last.record

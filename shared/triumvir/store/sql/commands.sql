@@ -1,9 +1,11 @@
 -- name: insert_commands
 -- Taken down without a look at the order: looking first would lose a cancel that crosses its submission. A message id is
 -- one within its order: kept as `order_id message_id` (an order id has no blank), so that the constraint, which releases
--- before this one name in their inserts, stands. Shows what is new.
-insert into commands (client, order_id, message_id, kind, data)
-select u.client, u.order_id, u.order_id || ' ' || u.message_id, u.kind, u.data
+-- before this one name in their inserts, stands. Pauses are written as what the release before refuses. Shows what is new.
+insert into commands (client, order_id, message_id, kind, data, action)
+select u.client, u.order_id, u.order_id || ' ' || u.message_id,
+       case when u.kind in ('pause', 'unpause') then 'retry' else u.kind end, u.data,
+       case when u.kind in ('pause', 'unpause') then u.kind end
 from unnest(:clients::text[], :order_ids::text[], :message_ids::text[], :kinds::text[], :data::text[])
      as u(client, order_id, message_id, kind, data)
 on conflict (client, message_id) do nothing
@@ -19,7 +21,7 @@ order by c.id;
 
 -- name: read_commands
 -- What is asked of these (locked) orders and not yet taken.
-select c.id, o.no, c.kind, c.data
+select c.id, o.no, coalesce(c.action, c.kind) as kind, c.data
 from orders o join commands c on c.client = o.client and c.order_id = o.order_id
 where o.no = any(:nos::bigint[]) and c.taken_at is null order by c.id;
 

@@ -8,9 +8,9 @@ select no from orders where no = any(:nos::bigint[]) order by no for no key upda
 -- were never claimed comes what their claim needs: the payload, and whether something is asked of them.
 select clock_timestamp() as now,
        o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.fence, o.attempt, o.step, o.sent_at,
-       o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested, o.failure_count,
-       o.unbegun_count, o.sequence, o.history, o.progress, o.told_retrying, o.told_held, o.status_queue, o.trace,
-       o.ended_at,
+       o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.held_at, o.paused_at,
+       o.paused_by, o.cancel_requested, o.failure_count, o.unbegun_count, o.sequence, o.history, o.progress,
+       o.told_retrying, o.told_held, o.status_queue, o.trace, o.ended_at,
        s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
        s.undo_generation, s.undo_error, s.generation, s.by_hand,
        case when o.attempt = 0 then
@@ -36,7 +36,8 @@ with moved as (
     update orders o set
         state = u.state, locked_by = u.locked_by, fence = u.fence, attempt = u.attempt, step = u.step,
         sent_at = u.sent_at, complete_by = u.complete_by, wake_at = u.wake_at, retries = u.retries,
-        not_before = u.not_before, held_by = u.held_by, cancel_requested = u.cancel_requested,
+        not_before = u.not_before, held_by = u.held_by, held_at = u.held_at, paused_at = u.paused_at,
+        paused_by = u.paused_by, cancel_requested = u.cancel_requested,
         failure_count = u.failure_count, unbegun_count = u.unbegun_count, sequence = u.sequence,
         history = u.history, told_retrying = u.told_retrying, told_held = u.told_held, ended_at = u.ended_at,
         touched_by = :touched_by::uuid
@@ -44,11 +45,12 @@ with moved as (
         :nos::bigint[], :history_before::int[], :states::text[], :locked_by::uuid[], :fences::bigint[],
         :attempts::int[], :steps::smallint[], :sent_at::timestamptz[], :complete_by::timestamptz[],
         :wake_at::timestamptz[], :retries::int[], :not_before::timestamptz[], :held_by::text[],
+        :held_at::timestamptz[], :paused_at::timestamptz[], :paused_by::text[],
         :cancel_requested::boolean[], :failure_counts::int[], :unbegun_counts::int[], :sequences::int[],
         :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[]
     ) as u(no, history_before, state, locked_by, fence, attempt, step, sent_at, complete_by, wake_at, retries,
-           not_before, held_by, cancel_requested, failure_count, unbegun_count, sequence, history,
-           told_retrying, told_held, ended_at)
+           not_before, held_by, held_at, paused_at, paused_by, cancel_requested, failure_count, unbegun_count,
+           sequence, history, told_retrying, told_held, ended_at)
     where o.no = u.no and o.history = u.history_before
     returning o.no
 ), stepped as (

@@ -3,18 +3,19 @@
 -- name: list_orders
 -- The newest orders that match; a filter that is null matches all.
 select o.client, o.order_id, o.workflow, o.version, o.state, o.attempt, o.step, o.failure_count, o.held_by,
-       o.locked_by is not null as locked, o.complete_by, o.not_before, o.received_at, o.ended_at
+       o.held_at, o.paused_at, o.paused_by, o.locked_by is not null as locked, o.complete_by, o.not_before, o.received_at, o.ended_at
 from orders o
 where (:state::text is null or o.state = :state::text)
   and (:client::text is null or o.client = :client::text)
   and (:workflow::text is null or o.workflow = :workflow::text)
+  and (not :held::boolean or o.held_by is not null or o.paused_at is not null)
 order by o.no desc limit :most::int;
 
 -- name: show_order
 -- One order with its definition, and the clock that its deadlines are meant by.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.touched_by, o.fence, o.attempt,
-       o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.cancel_requested,
-       o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
+       o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.held_at, o.paused_at, o.paused_by,
+       o.cancel_requested, o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
        clock_timestamp() as now
 from orders o left join workflows w on w.name = o.workflow and w.version = o.version
 where o.client = :client::text and o.order_id = :order_id::text;
@@ -33,7 +34,7 @@ from transitions where no = :no::bigint order by n;
 
 -- name: show_commands
 -- What was asked of one order and not yet taken.
-select kind, data, at,
+select coalesce(action, kind) as kind, data, at,
        case when starts_with(message_id, order_id || ' ') then substr(message_id, length(order_id) + 2)
             else message_id end as message_id
 from commands
