@@ -13,7 +13,7 @@ from tests.property.likeness import copied, likeness
 from tests.property.remote import Outcome
 from tests.property.settle import check_calls, check_rest
 from tests.property.world import Posted, World, workflow_of
-from triumvir.lifecycle import RESTING, Action, Policy
+from triumvir.lifecycle import LIVE, PAUSED, RESTING, Action, Policy
 from triumvir.workflow import OnError
 
 POLICY: Final = Policy(
@@ -125,7 +125,9 @@ def _free(world: World) -> Iterator[Move]:
         yield Move("timer", lambda w: _done(w.timer(w.orders[0])))
     if record.complete_by is not None and record.complete_by <= now:
         yield Move("supervisor", lambda w: _done(w.supervise(w.orders[0])))
-    if record.held_by is not None:
+    if record.paused_at is not None:
+        yield Move("an operator: unpause", lambda w: w.operate(w.orders[0], "unpause"))
+    if record.held_by not in (None, PAUSED):
         yield Move("release", lambda w: _done(w.release(w.orders[0])))
     if world.absent or any(instance.unknown for instance in world.fleet.instances):
         yield Move("every operation is offered", _offer_all)
@@ -220,8 +222,10 @@ def _faults(world: World) -> Iterator[Move]:
     if order.record.state not in ("processed", "compensated", "cancelled", "closed"):
         yield Move("cancel", lambda w: w.cancel(w.orders[0]), "cancel")
     if order.record.state in RESTING:
-        for action in get_args(Action):
+        for action in (each for each in get_args(Action) if each not in ("pause", "unpause")):
             yield Move(f"an operator: {action}", lambda w, a=action: w.operate(w.orders[0], a), "operator")  # type: ignore[misc]
+    elif order.record.paused_at is None and order.record.state in LIVE:
+        yield Move("an operator: pause", lambda w: w.operate(w.orders[0], "pause"), "operator")
     if order.record.state in ("pending", "processing", "compensating"):
         yield Move("deciding fails", lambda w: w.break_(w.orders[0]), "broken")
 
