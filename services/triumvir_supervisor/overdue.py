@@ -192,9 +192,10 @@ class Overdue:
 
     async def _publish(self, applied: Applied) -> None:
         report(applied)
-        self._recovered += len(applied.decisions)
-        self._pace.spend(len(applied.decisions))
-        for before, decision in applied.decisions:
+        decisions = list(applied.decisions)
+        self._recovered += len(decisions)
+        self._pace.spend(len(decisions))
+        for before, decision in decisions:
             self._parking.forget(before.no)
             metrics.RECOVERIES.add(1, decision.record.state)
             log.info(
