@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from triumvir.lifecycle import Claimed, Event
+from triumvir.runtime.batches import FEW
 from triumvir.store.orders import Found
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics
 from triumvir_scheduler.commands import asked_of, mark_taken
-from triumvir_scheduler.stage import FEW, Stage, is_refused
+from triumvir_scheduler.stage import Stage, is_refused
 
 OLDEST_UNCONFIRMED: Final = 1.0
 """Seconds. With publishes older than this, this process takes nothing more on."""

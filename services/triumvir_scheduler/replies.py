@@ -12,13 +12,13 @@ from triumvir.contracts.messages import StepFailed, StepSucceeded
 from triumvir.contracts.names import order_key
 from triumvir.errors import ContractError
 from triumvir.lifecycle import Event, Replied
-from triumvir.runtime.batches import run_batch
+from triumvir.runtime.batches import FEW, run_batch
 from triumvir.runtime.letters import letter_of, refused
 from triumvir.runtime.outgoing import DeadLetter
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store import orders
 from triumvir.telemetry import tracing
-from triumvir_scheduler.stage import FEW, Stage
+from triumvir_scheduler.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

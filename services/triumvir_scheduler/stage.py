@@ -48,10 +48,6 @@ _CRASH_POINTS: Final[Mapping[Point, tuple[CrashPoint, CrashPoint, CrashPoint]]] 
 }
 
 
-FEW: Final = 8
-"""So many orders at most are decided on without being locked first: with more, somebody else may well be at one."""
-
-
 @dataclass(slots=True)
 class Work:
     """One transaction in the making."""

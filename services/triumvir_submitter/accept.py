@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from triumvir.contracts.messages import OrderSubmit
 from triumvir.errors import ContractError
-from triumvir.runtime.acceptance import create
+from triumvir.runtime.acceptance import create, received
 from triumvir.runtime.letters import refused
 from triumvir.runtime.outgoing import DeadLetter, StatusFact
 from triumvir.runtime.refs import Ref, StatusRef
-from triumvir.store.acceptance import Acceptance, Desk, Key, keys
+from triumvir.store.acceptance import Acceptance, AtOnce, Desk, Key, create_orders, keys
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics, tracing
 from triumvir_submitter.admission import Received, digest
@@ -109,17 +109,45 @@ async def accept(
     """
     ordered = sorted(submissions, key=lambda submission: submission.key)
     room = desk.most_open - open_orders
-    stored = await _documents(connection, ordered, room) if deposited is None else deposited
-    accepted = Accepted()
-    other = [s for s in ordered if stored.get(s.key, s.digest) != s.digest]
-    same = [s for s in ordered if s not in other]
+    new = await _create(connection, ordered, desk) if room > 0 and deposited is None else {}
+    accepted = Accepted(new=list(new.values()))
+    left = [submission for submission in ordered if submission.key not in new]
+    if not left:
+        return accepted
+    stored = await _stored(connection, left) if deposited is None else deposited
+    other = [s for s in left if stored.get(s.key, s.digest) != s.digest]
+    same = [s for s in left if s not in other]
     accepted.refused += [_conflict(submission) for submission in other]
     # In another database, a document was written while there was room, or is there already: it has its order.
     admitted = [s for s in same if s.key in stored] if room > 0 or deposited is not None else []
     created = await create(connection, [submission.acceptance for submission in admitted], desk)
-    accepted.new = list(created.values())
+    accepted.new += created.values()
     await _answer_again(connection, [s for s in same if s.key not in created], accepted, desk.most_open)
     return accepted
+
+
+async def accept_at_once(
+    connection: Connection, submissions: Sequence[Submission], desk: Desk, at_once: AtOnce
+) -> tuple[Accepted, int | None]:
+    """Accepts orders that are all new, in one statement that is a transaction of its own, with the outbox row, whose id
+    comes, too. If one of them is there already, nothing is done and a serialization failure is raised.
+    """
+    ordered = sorted(submissions, key=lambda submission: submission.key)
+    acceptances = [submission.acceptance for submission in ordered]
+    created = await create_orders(connection, acceptances, desk, _payloads(ordered), at_once)
+    return Accepted(new=list(received(acceptances, created).values())), created.outbox_id
+
+
+async def _create(
+    connection: Connection, submissions: Sequence[Submission], desk: Desk
+) -> dict[Key, StatusFact]:
+    """Documents and state records of those that are new."""
+    acceptances = [submission.acceptance for submission in submissions]
+    return await create(connection, acceptances, desk, _payloads(submissions))
+
+
+def _payloads(submissions: Sequence[Submission]) -> list[str]:
+    return [submission.message.payload.text for submission in submissions]
 
 
 async def digests(connection: Connection, submissions: Sequence[Submission]) -> dict[Key, bytes]:
@@ -129,18 +157,9 @@ async def digests(connection: Connection, submissions: Sequence[Submission]) -> 
     return {(row["client"], row["order_id"]): row["digest"] for row in rows}
 
 
-async def _documents(
-    connection: Connection, submissions: Sequence[Submission], room: int
-) -> dict[Key, bytes]:
-    """Writes the documents that are missing, if there is room; the digests of those that are there then."""
+async def _stored(connection: Connection, submissions: Sequence[Submission]) -> dict[Key, bytes]:
+    """The digests of the documents that are there."""
     wanted = keys(submission.key for submission in submissions)
-    if room > 0:
-        await statement("insert_documents").rows(
-            connection,
-            **wanted,
-            payloads=[submission.message.payload.text for submission in submissions],
-            digests=[submission.digest for submission in submissions],
-        )
     rows = await statement("read_digests").rows(connection, **wanted)
     return {(row["client"], row["order_id"]): row["digest"] for row in rows}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from triumvir.broker import Delivery, OutMessage
 from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSubmit
 from triumvir.errors import ContractError
 from triumvir.runtime import hints, letters, outgoing, refs
-from triumvir.runtime.batches import run_batch
+from triumvir.runtime.batches import FEW, run_batch
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.letters import letter_of, refused
@@ -20,39 +20,27 @@ from triumvir.runtime.refs import LetterRef, Ref
 from triumvir.runtime.relay import Relay, Ride
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.settings import Settings
-from triumvir.store.acceptance import Desk, Key
+from triumvir.store.acceptance import AtOnce, Desk, Key
 from triumvir.store.documents import OrdersDatabase
+from triumvir.store.faults import Fault, fault
 from triumvir.store.session import Session
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 from triumvir_submitter import admission
-from triumvir_submitter.accept import Accepted, Catalogue, Submission, accept, digests, submission
+from triumvir_submitter.accept import (
+    Accepted,
+    Catalogue,
+    accept,
+    accept_at_once,
+    digests,
+    submission,
+)
 from triumvir_submitter.admission import Received
 from triumvir_submitter.asked import asked_for, take_down, unknown
+from triumvir_submitter.batch import Item, Refused, Sorted, distinct, submits
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A delivery that cannot be acted on, whatever the store says."""
-
-    delivery: Delivery
-    letter: DeadLetter
-
-
-Item = Received | Refused
-
-
-@dataclass(slots=True)
-class Sorted:
-    """A batch by what is to be done with it."""
-
-    submissions: list[Submission] = field(default_factory=list)
-    cancels: list[Received] = field(default_factory=list)
-    queries: list[Received] = field(default_factory=list)
-    refused: list[DeadLetter] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +93,7 @@ class Door:
         """Returns once every delivery is committed. Submissions of one key are taken one after another."""
         left = [self.read(delivery) for delivery in deliveries]
         while left:
-            batch, left = _distinct(left)
+            batch, left = distinct(left)
             await run_batch("orders", batch, self._take, self._set_aside)
 
     def read(self, delivery: Delivery) -> Item:
@@ -118,7 +106,36 @@ class Door:
             return Refused(delivery, refused(delivery, error, client=client))
 
     async def _take(self, items: Sequence[Item]) -> None:
-        prepared = await self.prepare(items)
+        if self._documents is None and len(items) <= FEW and all(map(submits, items)):
+            async with self._session.connection() as connection:
+                await self._catalogue.read(connection)
+            found = self._sort(items)
+            if not await self._take_new(found):
+                await self._take_any(items, Prepared(found, None))
+        else:
+            await self._take_any(items, await self.prepare(items))
+
+    async def _take_new(self, found: Sorted) -> bool:
+        """Accepts a few orders if all of them are new, as most are. False: nothing was done."""
+        if found.refused or self._catalogue.open_orders >= self._settings.max_open_orders:
+            return False
+        seconds = self._settings.outbox_lease.total_seconds()
+        try:
+            async with self._relay.statement(self._session) as ride:
+                crash_point("submitter.before_commit")
+                accepted, outbox_id = await accept_at_once(
+                    ride.connection, found.submissions, self._desk, AtOnce(seconds, ride.take())
+                )
+                messages = await self._statuses(ride.connection, accepted.new)
+        except Exception as error:
+            if fault(error) is not Fault.AGAIN:
+                raise
+            return False
+        crash_point("submitter.after_commit")
+        await self.tell(Done(accepted, 0, [], messages), outbox_id, "submitter.after_publish")
+        return True
+
+    async def _take_any(self, items: Sequence[Item], prepared: Prepared | None) -> None:
         async with self._relay.transaction(self._session) as ride:
             done = await self.act(ride.connection, items, prepared)
             await letters.insert(ride.connection, done.refused)
@@ -250,16 +267,3 @@ class Door:
         detail = f"{type(error).__name__}: {error}"
         client = item.client if isinstance(item, Received) else item.letter.client
         await self._undeliverable.keep([letter_of(item.delivery, "refused_by_store", detail, client=client)])
-
-
-def _distinct(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """Those that may be handled together, and those that submit a key again and have to wait."""
-    seen: set[tuple[str, str]] = set()
-    batch: list[Item] = []
-    for place, item in enumerate(items):
-        if isinstance(item, Received) and isinstance(item.message, OrderSubmit):
-            if item.key in seen:
-                return batch, list(items[place:])
-            seen.add(item.key)
-        batch.append(item)
-    return batch, []

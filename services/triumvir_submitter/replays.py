@@ -26,7 +26,8 @@ from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 from triumvir_submitter.admission import Received
-from triumvir_submitter.door import Done, Door, Item, Refused
+from triumvir_submitter.batch import Item, Refused
+from triumvir_submitter.door import Done, Door
 
 MOST_TRIES: Final = 3
 """A replay that was begun so often and never answered is given up."""

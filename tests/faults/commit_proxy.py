@@ -17,7 +17,7 @@ _COMMIT: Final = re.compile(rb"Q....commit;?\x00", re.IGNORECASE | re.DOTALL)
 _EXECUTE: Final = re.compile(rb"B....[^\x00]*\x00.*E....", re.DOTALL)
 _BEGIN: Final = re.compile(rb"Q....begin;?\x00", re.IGNORECASE | re.DOTALL)
 _END: Final = re.compile(rb"Q....(commit|rollback);?\x00", re.IGNORECASE | re.DOTALL)
-_PARSE_WRITE: Final = re.compile(rb"P....([^\x00]*)\x00[^\x00]*with moved as", re.DOTALL)
+_PARSE_WRITE: Final = re.compile(rb"P....([^\x00]*)\x00[^\x00]*with (?:moved|documents) as", re.DOTALL)
 _BIND: Final = re.compile(rb"B....[^\x00]*\x00([^\x00]*)\x00", re.DOTALL)
 
 
@@ -25,7 +25,7 @@ class CommitProxy:
     """``swallow(name, n)``: the next n commits of connections of that name are carried out and not answered.
 
     Statements that are a transaction of their own count as commits on connections named in ``single``, and on every
-    connection the one that writes decisions, where it stands alone. ``swallowed`` counts by name.
+    connection the ones that create orders and write decisions, where they stand alone. ``swallowed`` counts by name.
     """
 
     def __init__(self, database_url: str, single: frozenset[str] = frozenset()) -> None:
@@ -84,10 +84,10 @@ class _Link:
         self._swallowing = False
         self._in_transaction = False
         self._writes: set[bytes] = set()
-        """Names of the prepared statement that writes decisions."""
+        """Names of the prepared statements that create orders and write decisions."""
 
     def _writes_alone(self, sent: bytes) -> bool:
-        """Whether decisions are written by a statement outside of any transaction."""
+        """Whether orders are written by a statement outside of any transaction."""
         self._writes.update(parsed[1] for parsed in _PARSE_WRITE.finditer(sent))
         if _BEGIN.search(sent):
             self._in_transaction = True

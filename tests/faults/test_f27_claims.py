@@ -12,6 +12,7 @@ import asyncpg
 
 from tests.faults.agents import TRADE
 from triumvir.lifecycle import Claimed
+from triumvir.runtime.batches import FEW
 from triumvir.runtime.decisions import Decider
 from triumvir.runtime.definitions import Definitions
 from triumvir.settings import Settings
@@ -19,7 +20,6 @@ from triumvir.store import orders
 from triumvir.store.operators import apply_workflow
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
-from triumvir_scheduler.stage import FEW
 
 ORDERS: Final = 1000
 SCHEDULERS: Final = 8

@@ -10,6 +10,10 @@ from triumvir.telemetry import events, metrics
 from triumvir.telemetry.logs import get_logger
 
 MOST_REPEATS: Final = 5
+FEW: Final = 8
+"""So many items at most are handled in one statement that is a transaction of its own, without a lock taken or a look
+had before: with more, one of them may well turn out to be in the way of all.
+"""
 
 T = TypeVar("T")
 log = get_logger(__name__)

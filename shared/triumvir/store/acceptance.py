@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -62,19 +62,53 @@ def columns(acceptances: Sequence[Acceptance]) -> dict[str, list[object]]:
     return {parameter: [getattr(each, name) for each in acceptances] for parameter, name in names.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What was created: number and time by key, and the outbox row that tells of it, if it was asked for."""
+
+    orders: Mapping[Key, tuple[int, datetime]]
+    outbox_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Creating orders is a transaction of its own: all of them are new, or nothing is done. Its outbox row has a lease
+    of so many seconds; those of ``confirmed`` go.
+    """
+
+    lease_seconds: float
+    confirmed: Sequence[int] = ()
+
+
 async def create_orders(
-    connection: Connection, acceptances: Sequence[Acceptance], desk: Desk
-) -> dict[Key, tuple[int, datetime]]:
-    """Creates the state records that are missing, in the caller's transaction, which must go by rising key. Number
-    and time of the new ones; an existing one is left alone.
+    connection: Connection,
+    acceptances: Sequence[Acceptance],
+    desk: Desk,
+    payloads: Sequence[str] | None = None,
+    at_once: AtOnce | None = None,
+) -> Created:
+    """Creates the state records that are missing, in the caller's transaction; an existing one is left alone.
+
+    ``acceptances`` by rising key. With ``payloads`` the documents are created, too, and the orders of those that were
+    missing. With ``at_once``, a serialization failure (class 40) if one is there already.
     """
     if not acceptances:
-        return {}
+        return Created({})
     rows = await statement("insert_orders").rows(
         connection,
         **columns(acceptances),
+        payloads=[] if payloads is None else list(payloads),
+        with_documents=payloads is not None,
         rank_per_priority=RANK_PER_PRIORITY,
         instance=desk.instance,
         who=desk.who,
+        all_or_none=at_once is not None,
+        lease_seconds=None if at_once is None else at_once.lease_seconds,
+        confirmed=[] if at_once is None else list(at_once.confirmed),
     )
-    return {(row["client"], row["order_id"]): (row["no"], row["received_at"]) for row in rows}
+    orders = {
+        (row["client"], row["order_id"]): (row["no"], row["received_at"])
+        for row in rows
+        if row["no"] is not None
+    }
+    return Created(orders, rows[0]["outbox_id"])

@@ -108,7 +108,7 @@ async def test_nothing_of_a_batch_is_written_if_one_of_its_orders_moved(
     await connection.execute("update orders set history = history + 1 where no = $1", nos[1])
     riders = orders.Riders(refs="[]", opened=1)
     with pytest.raises(
-        asyncpg.SerializationError, match="1 of 2 orders moved since they were read"
+        asyncpg.SerializationError, match="1 of 2 orders are not as they were taken to be"
     ) as raised:
         await orders.write(connection, before, decisions, riders, who="test", instance=uuid4())
     assert fault(raised.value) is Fault.AGAIN

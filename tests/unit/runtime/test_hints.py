@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triumvir.runtime.hints import COMMANDS_HEADER, MOST_NAMED, ORDERS_HEADER, named_orders, wake
+from triumvir.runtime.batches import FEW
+from triumvir.runtime.hints import COMMANDS_HEADER, ORDERS_HEADER, named_orders, wake
 
 
 def test_a_hint_names_a_few_new_orders() -> None:
@@ -14,8 +15,8 @@ def test_a_hint_names_a_few_new_orders() -> None:
 
 
 def test_a_hint_of_many_orders_names_none() -> None:
-    assert named_orders(wake(orders=range(MOST_NAMED + 1)).headers) == []
-    assert len(named_orders(wake(orders=range(MOST_NAMED)).headers)) == MOST_NAMED
+    assert named_orders(wake(orders=range(FEW + 1)).headers) == []
+    assert len(named_orders(wake(orders=range(FEW)).headers)) == FEW
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "1,", ",1", "-1", "1;2", "9" * 19, 7, b"7"])

@@ -1,9 +1,3 @@
--- name: insert_documents!
--- The payloads as received. An existing one is left alone and compared in a second statement.
-insert into order_documents (client, order_id, payload, digest)
-select * from unnest(:clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[])
-on conflict (client, order_id) do nothing;
-
 -- name: read_digests
 -- What is stored under these keys. (The loser of an insert does not see the winner in the same statement.)
 select d.client, d.order_id, d.digest
@@ -11,8 +5,19 @@ from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
 join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
 -- name: insert_orders
--- (none) -> pending, with the history row and the status of it, and the count of open orders. Returns the new ones.
-with created as (
+-- (none) -> pending, with the history row, the status of it and the count of open orders. Returns the new ones.
+-- With `with_documents` the payloads are written as received, and new is whose document is new: one that exists is left
+-- alone, and compared in a second statement. With `lease_seconds` comes the outbox row that tells of them, and those of
+-- `confirmed` go. With `all_or_none` nothing stands unless all of them are new.
+with documents as (
+    insert into order_documents (client, order_id, payload, digest)
+    select u.client, u.order_id, u.payload, u.digest
+    from unnest(:clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[])
+         as u(client, order_id, payload, digest)
+    where :with_documents::boolean
+    on conflict (client, order_id) do nothing
+    returning client, order_id
+), created as (
     insert into orders (client, order_id, workflow, version, digest, rank, not_before, progress, status_queue,
                         trace, sequence, history)
     select u.client, u.order_id, u.workflow, u.version, u.digest,
@@ -23,6 +28,8 @@ with created as (
         :priorities::int[], :not_before::timestamptz[], :progress::boolean[], :status_queues::text[],
         :traces::text[]
     ) as u(client, order_id, workflow, version, digest, priority, not_before, progress, status_queue, trace)
+    where not :with_documents::boolean
+       or (u.client, u.order_id) in (select d.client, d.order_id from documents d)
     on conflict (client, order_id) do nothing
     returning no, client, order_id, received_at
 ), logged as (
@@ -32,8 +39,20 @@ with created as (
     insert into admission as a (scope, instance, open)
     select 'orders', :instance::uuid, count(*) from created having count(*) > 0
     on conflict (scope, instance) do update set open = a.open + excluded.open
+), confirmed as (
+    delete from outbox where id = any(:confirmed::bigint[])
+), sent as (
+    insert into outbox (lease, refs)
+    select clock_timestamp() + make_interval(secs => :lease_seconds::float8),
+           json_agg(json_build_array('status', no, 1))::text
+    from created where :lease_seconds::float8 is not null having count(*) > 0
+    returning id
 )
-select no, client, order_id, received_at from created;
+select whole.orders, c.no, c.client, c.order_id, c.received_at, (select id from sent) as outbox_id
+from (select case when :all_or_none::boolean then
+                 all_or_none(cardinality(:clients::text[]), (select count(*) from created))
+             end as orders) as whole
+left join created c on true;
 
 -- name: last_statuses
 -- The present status of these orders: the newest that was published.

@@ -83,4 +83,4 @@ with moved as (
     where :refs::text is not null
     returning id
 )
-select all_moved(cardinality(:nos::bigint[]), (select count(*) from moved)), (select id from sent) as outbox_id;
+select all_or_none(cardinality(:nos::bigint[]), (select count(*) from moved)), (select id from sent) as outbox_id;
