@@ -101,7 +101,7 @@ class Service:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """End it and wait for that; its exit code."""
-        return self._child.end(number, within=20)
+        return self._child.end(number, within=60)
 
 
 class Suite:

@@ -81,7 +81,7 @@ class Terminal:
             )
         self._read = 0
 
-    def run(self, command: str, *, within: float = 90) -> tuple[str, int]:
+    def run(self, command: str, *, within: float = 180) -> tuple[str, int]:
         """Type a command, wait until it has ended; what it answered, and its exit code."""
         self.type(f"{command}\nprintf '{_END} %s\\n' $?")
 
@@ -94,7 +94,7 @@ class Terminal:
         self._read += len(answer) + len(end[0])
         return _JOB_ENDED.sub("", answer), int(end[1])
 
-    def run_until(self, command: str, shown: str, *, within: float = 60) -> None:
+    def run_until(self, command: str, shown: str, *, within: float = 180) -> None:
         """Type a command that goes on, and wait until it has answered what is ``shown``."""
         self.type(command)
         eventually_blocking(
@@ -117,7 +117,7 @@ class Terminal:
         """End what still runs in it, as the window does when it is closed."""
         self._send(signal.SIGTERM)
         try:
-            eventually_blocking(self._is_over, within=60, what="the end of what runs in a terminal")
+            eventually_blocking(self._is_over, within=120, what="the end of what runs in a terminal")
         finally:
             self._send(signal.SIGKILL)
             self._shell.communicate()

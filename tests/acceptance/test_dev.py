@@ -110,7 +110,7 @@ def test_one_command_runs_an_order_and_ctrl_c_leaves_nothing_behind(dev: Dev) ->
     assert len(children) >= 6, "RabbitMQ, Postgres and four services"
     dev.process.send_signal(signal.SIGINT)
     assert dev.process.wait(60) == 0
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == []
     assert not dev.servers.exists()
 

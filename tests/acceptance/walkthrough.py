@@ -29,7 +29,7 @@ class Shell:
         self._folder = folder
         self._sourced = sourced
 
-    def run(self, script: str, *, within: float = 60) -> str:
+    def run(self, script: str, *, within: float = 180) -> str:
         """What the script prints. AssertionError, with all of it, unless it ends with exit code 0."""
         answer = subprocess.run(
             ["bash", "-ec", f"source {self._sourced}\n{script}"],
@@ -62,7 +62,7 @@ def dev(folder: Path, command: str) -> Iterator[Shell]:
             found = re.search(r"^ +source (\S+)$", text, re.MULTILINE) if "ready" in text else None
             return found[1] if found else None
 
-        file = eventually_blocking(sourced, within=90, what="triumvir dev")
+        file = eventually_blocking(sourced, within=180, what="triumvir dev")
         assert file is not None
         yield Shell(folder, file)
 
@@ -78,7 +78,7 @@ def _started(command: list[str], folder: Path, log: Path) -> Iterator[subprocess
         finally:
             process.terminate()  # also after a failure: it ends what it started
             try:
-                code = process.wait(40)
+                code = process.wait(120)
             finally:
                 process.kill()
         assert code == 0, log.read_text()

@@ -78,7 +78,7 @@ class ServiceProcess:
         self._exits_before = len(self.exits)
         await self.start(*lives)
 
-    async def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 25.0) -> int:
+    async def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 60.0) -> int:
         """End it for good; SIGKILL when it does not. Its exit code."""
         self.restarting = False
         assert self._process is not None

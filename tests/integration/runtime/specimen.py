@@ -140,7 +140,7 @@ async def tracer(chassis: Chassis) -> None:
     """Many spans, then told to stop by itself."""
 
     async def trace() -> None:
-        for number in range(2000):
+        for number in range(500):
             with tracing.process("orders", f"m-{number}", f"shop-a/{number}", None):
                 pass
         say("traced")

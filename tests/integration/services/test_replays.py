@@ -187,10 +187,7 @@ async def test_an_order_sent_again_meanwhile_is_found_equal_and_told_its_status_
     said = await dead(bench, "replay", str(letter["id"]))
     assert (said.code, "was accepted before, with the same content" in said.out) == (0, True), said
 
-    def told() -> bool:
-        return [s["sequence"] for s in sender.heard if s["order_id"] == order_id] == [0, 1, 2, 2]
-
-    await eventually(told, what="the present status once more")
+    await sender.hears_in_order(order_id, [0, 1, 2, 2])
     assert len(bench.calls(order_id)) == 1
 
 

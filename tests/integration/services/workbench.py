@@ -65,6 +65,14 @@ class Sender:
         assert found is not None
         return found
 
+    async def hears_in_order(self, order_id: str, sequences: list[int]) -> None:
+        """Until the statuses of an order are those with these numbers, as they came."""
+
+        def told() -> list[int]:
+            return [status["sequence"] for status in self.heard if status["order_id"] == order_id]
+
+        await eventually(lambda: told() == sequences, what=f"{sequences} of {order_id}")
+
     async def hears_times(self, times: int, **members: Any) -> None:
         """Until a status with all these members has come exactly so often."""
 

@@ -23,7 +23,7 @@ def request(
     direction: Literal["do", "undo"] = "do",
     *,
     fence: int = 10,
-    seconds: float = 30,
+    seconds: float = 600,
     generation: int = 0,
     no: int = 1,
     step_no: int = 1,

@@ -36,7 +36,7 @@ async def make_orders(
 
 
 async def lock(
-    connection: Connection, no: int, *, state: str = "processing", seconds: float = 10, fence: int = 1
+    connection: Connection, no: int, *, state: str = "processing", seconds: float = 600, fence: int = 1
 ) -> UUID:
     """The order as an attempt of somebody's, on step 1, with this many seconds left (or overdue); its lock."""
     locked_by = uuid4()
@@ -57,7 +57,7 @@ async def hold(connection: Connection, nos: list[int], reason: str) -> None:
 
 
 async def live_instance(
-    connection: Connection, *, seconds: float = 60, operations: tuple[str, ...] = (), slots: int = 1
+    connection: Connection, *, seconds: float = 600, operations: tuple[str, ...] = (), slots: int = 1
 ) -> UUID:
     """A process with a lease of so many seconds (negative: lapsed so long ago)."""
     instance = uuid4()

@@ -141,11 +141,11 @@ async def test_an_outbox_row_is_leased_to_one_sweep_at_a_time(
     for seconds in (-1.0, -1.0, 60.0):
         await statement("add_to_outbox").value(connection, confirmed=[], lease_seconds=seconds, refs="[]")
     async with connection.transaction(), other.transaction():
-        first = await statement("lease_outbox").rows(connection, most=1, lease_seconds=10.0)
-        second = await statement("lease_outbox").rows(other, most=10, lease_seconds=10.0)
+        first = await statement("lease_outbox").rows(connection, most=1, lease_seconds=600.0)
+        second = await statement("lease_outbox").rows(other, most=10, lease_seconds=600.0)
     assert len(first) == len(second) == 1
     assert first[0]["id"] != second[0]["id"]
-    assert await statement("lease_outbox").rows(connection, most=10, lease_seconds=10.0) == []
+    assert await statement("lease_outbox").rows(connection, most=10, lease_seconds=600.0) == []
 
 
 def _letter(letter_id: UUID, **changed: Any) -> dict[str, list[Any]]:

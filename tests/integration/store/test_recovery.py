@@ -48,10 +48,10 @@ async def _lock_expired(connection: Connection, rows: Any) -> list[int]:
 
 async def test_only_orders_past_deadline_and_grace_are_overdue(connection: asyncpg.Connection) -> None:
     late, recent, early = await make_orders(connection, list("abc"))
-    await lock(connection, late, seconds=-10)
+    await lock(connection, late, seconds=-1000)
     await lock(connection, recent, seconds=-1)
-    await lock(connection, early, seconds=10)
-    assert [row["no"] for row in await _expired(connection, grace=5)] == [late]
+    await lock(connection, early, seconds=1000)
+    assert [row["no"] for row in await _expired(connection, grace=500)] == [late]
     assert [row["no"] for row in await _expired(connection)] == [late, recent]
 
 

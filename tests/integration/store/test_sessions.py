@@ -130,7 +130,7 @@ async def test_a_second_transaction_waits_for_the_first(session: Session) -> Non
 
 
 async def test_a_statement_that_takes_too_long_is_stopped_by_the_server(settings: Settings) -> None:
-    hasty = Session(settings.model_copy(update={"statement_timeout": timedelta(milliseconds=100)}), "hasty")
+    hasty = Session(settings.model_copy(update={"statement_timeout": timedelta(seconds=1)}), "hasty")
     with pytest.raises(asyncpg.QueryCanceledError):
         async with hasty.transaction() as own:
             await own.execute("select pg_sleep(30)")
@@ -142,7 +142,7 @@ async def test_a_statement_that_takes_too_long_is_stopped_by_the_server(settings
 async def test_a_lock_that_does_not_come_is_worth_repeating(
     settings: Settings, connection: asyncpg.Connection
 ) -> None:
-    hasty = Session(settings.model_copy(update={"statement_timeout": timedelta(milliseconds=200)}), "hasty")
+    hasty = Session(settings.model_copy(update={"statement_timeout": timedelta(seconds=1)}), "hasty")
     await connection.execute("insert into outbox (lease, refs) values (now(), '[]')")
     async with connection.transaction():
         await connection.execute("lock table outbox in access exclusive mode")

@@ -28,7 +28,7 @@ async def keep(connection: Connection, letter_id: UUID | None = None) -> UUID:
     return letter_id
 
 
-async def claim(connection: Connection, seconds: float = 60.0) -> asyncpg.Record | None:
+async def claim(connection: Connection, seconds: float = 600.0) -> asyncpg.Record | None:
     return await statement("claim_replay").row(connection, lease_seconds=seconds)
 
 

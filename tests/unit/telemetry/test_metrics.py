@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +22,16 @@ def readable() -> Iterator[None]:
 
 def shown() -> str:
     return export.exposition().decode()
+
+
+def test_f59_the_end_waits_two_seconds_and_no_more_for_what_is_still_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hanging = threading.Event()
+    monkeypatch.setattr(export, "_shutdowns", [hanging.wait])
+    assert not export.shutdown(0.01)
+    hanging.set()
+    assert inspect.signature(export.shutdown).parameters["timeout"].default == 2.0
 
 
 @pytest.mark.usefixtures("readable")
