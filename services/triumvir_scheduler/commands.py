@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from triumvir.lifecycle import Action, Broken, CancelRequested, Event, OperatorAsked
+from triumvir.lifecycle import Action, Broken, CancelRequested, Event, OperatorAsked, Signalled
 from triumvir.runtime.batches import run_batch
 from triumvir.store import orders
 from triumvir.store.operators import DISGUISED
@@ -65,6 +65,9 @@ def _event(kind: str, data: str | None, under_way: bool) -> Event:
     """A cancel is a cancel, whatever can be read of its reason."""
     members = _members(data)
     reason, who = _plain(members.get("reason")), _plain(members.get("by"))
+    if kind == "signal":
+        name, text = _plain(members.get("name")), _plain(members.get("data"))
+        return Signalled(name or "", text or "null", who or "the client", reason)
     if kind not in get_args(Action):
         return CancelRequested(reason, who or "the client")
     fence, result = members.get("fence" if kind not in DISGUISED else "seen"), _plain(members.get("result"))
@@ -106,6 +109,7 @@ class Commands:
 
     async def _take(self, nos: Sequence[int], problem: str | None = None) -> None:
         """Applies what is asked of these orders; with a ``problem``, they are set aside instead."""
+        await self._stage.fetch(nos)
         async with self._stage.work("command") as work:
             found = await orders.lock(work.connection, nos)
             asked = await asked_of(work.connection, found)

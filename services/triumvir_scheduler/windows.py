@@ -17,6 +17,7 @@ from triumvir.store import pauses
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
 from triumvir.telemetry import metrics
+from triumvir.workflow import Wait
 
 WINDOW_PER_SLOT: Final = 2
 CONTINUING_PER_SLOT: Final = 4
@@ -138,12 +139,14 @@ class Windows:
         return "" if found is None else found.step(step_no).agent
 
     def _agents_of_first_step(self, workflow: str, version: int) -> set[str]:
-        """Of the first step, and of those that come first if the steps before them are skipped."""
+        """Of the first step that has one, and of those that come first if the steps before them are skipped."""
         found = self._definitions.find(workflow, version)
         if found is None:
             return {""}
         agents = set()
         for step in found.steps:
+            if isinstance(step, Wait):
+                continue
             agents.add(step.agent)
             if step.when is None:
                 break

@@ -9,7 +9,8 @@ from typing import TypeVar
 from triumvir.broker import Delivery, client_of_status_queue, status_queue
 from triumvir.contracts import identity as identities
 from triumvir.contracts.codec import decode_strictly
-from triumvir.contracts.messages import FromClient, Message, OrderCancel, OrderQuery, OrderSubmit
+from triumvir.contracts.json_text import JsonText
+from triumvir.contracts.messages import FromClient, Message, OrderCancel, OrderQuery, OrderSignal, OrderSubmit
 from triumvir.contracts.names import is_name
 from triumvir.errors import ContractError
 from triumvir.settings import Settings
@@ -20,7 +21,7 @@ _ENVELOPE_BYTES = 4096
 
 _M = TypeVar("_M", bound=Message)
 _FROM_CLIENTS: Mapping[str, type[FromClient]] = {
-    model.TYPE: model for model in (OrderSubmit, OrderCancel, OrderQuery)
+    model.TYPE: model for model in (OrderSubmit, OrderCancel, OrderSignal, OrderQuery)
 }
 
 
@@ -74,7 +75,11 @@ def read(delivery: Delivery, client: str, settings: Settings) -> Received:
         max_depth=settings.max_json_depth,
     )
     if isinstance(message, OrderSubmit):
-        _check_payload(message, settings)
+        _check_size("payload", message.payload, settings)
+        if not isinstance(message.payload.value, dict):
+            raise ContractError("invalid", "payload", "is not an object", "send a JSON object")
+    elif isinstance(message, OrderSignal):
+        _check_size("data", message.data, settings)
     return Received(delivery, client, reply_queue, message, tracing.adopt(delivery.headers))
 
 
@@ -89,13 +94,11 @@ def _reply_queue(delivery: Delivery, client: str) -> str:
     return delivery.reply_to
 
 
-def _check_payload(message: OrderSubmit, settings: Settings) -> None:
-    size = len(message.payload.text.encode())
+def _check_size(member: str, value: JsonText, settings: Settings) -> None:
+    size = len(value.text.encode())
     if size > settings.max_payload_bytes:
         problem = f"{size} bytes, {settings.max_payload_bytes} allowed"
-        raise ContractError("too_large", "payload", problem, "send a reference instead")
-    if not isinstance(message.payload.value, dict):
-        raise ContractError("invalid", "payload", "is not an object", "send a JSON object")
+        raise ContractError("too_large", member, problem, "send a reference instead")
 
 
 def digest(message: OrderSubmit) -> bytes:

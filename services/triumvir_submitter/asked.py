@@ -1,4 +1,4 @@
-"""What clients ask of orders: cancels are taken down, questions answered. No order is looked at for a cancel."""
+"""What clients ask of orders: cancels and signals are taken down without a look at their order, questions answered."""
 
 from __future__ import annotations
 
@@ -9,37 +9,46 @@ from hashlib import sha256
 import orjson
 
 from triumvir.broker import OutMessage
-from triumvir.contracts.messages import OrderCancel, OrderQuery
+from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSignal
 from triumvir.runtime import outgoing
 from triumvir.runtime.outgoing import StatusFact
+from triumvir.store.operators import NO_FENCE
 from triumvir.store.statements import Connection, statement
 from triumvir_submitter.admission import Received
 
 
-async def take_down(connection: Connection, cancels: Sequence[Received]) -> list[Received]:
-    """Writes cancels down, each once by its order and message id, in the caller's transaction. Returns those that
-    were written down before: their senders wait for an answer that was given already, or is still to come.
+async def take_down(connection: Connection, commands: Sequence[Received]) -> list[Received]:
+    """Writes cancels and signals down, each once by its order and message id, in the caller's transaction. Returns
+    those that were written down before: their senders wait for an answer that was given already, or is still to come.
     """
-    if not cancels:
+    if not commands:
         return []
     written = await statement("insert_commands").rows(
         connection,
-        clients=[received.client for received in cancels],
-        order_ids=[received.message.order_id for received in cancels],
-        message_ids=[_command_id(received) for received in cancels],
-        kinds=["cancel"] * len(cancels),
-        data=[_reason(received.message) for received in cancels],
+        clients=[received.client for received in commands],
+        order_ids=[received.message.order_id for received in commands],
+        message_ids=[_command_id(received) for received in commands],
+        kinds=[_kind(received) for received in commands],
+        data=[_data(received.message) for received in commands],
     )
     new = {(row["client"], row["order_id"], row["message_id"]) for row in written}
-    return [received for received in cancels if (*received.key, _command_id(received)) not in new]
+    return [received for received in commands if (*received.key, _command_id(received)) not in new]
 
 
 def _command_id(received: Received) -> str:
-    """Without a message id, one cancel is told from another by what it says: a redelivery is the same one."""
-    return received.delivery.message_id or f"cancel/{sha256(received.delivery.body).hexdigest()}"
+    """Without a message id, one command is told from another by what it says: a redelivery is the same one."""
+    said = sha256(received.delivery.body).hexdigest()
+    return received.delivery.message_id or f"{_kind(received)}/{said}"
 
 
-def _reason(message: object) -> str | None:
+def _kind(received: Received) -> str:
+    return "signal" if isinstance(received.message, OrderSignal) else "cancel"
+
+
+def _data(message: object) -> str | None:
+    """Of a signal its data is kept as the text that came, under the fence by which the release before refuses it."""
+    if isinstance(message, OrderSignal):
+        return orjson.dumps({"name": message.name, "data": message.data.text, "fence": NO_FENCE}).decode()
     reason = message.reason if isinstance(message, OrderCancel) else None
     return None if reason is None else orjson.dumps({"reason": reason}).decode()
 

@@ -28,7 +28,7 @@ class Sorted:
     """A batch by what is to be done with it."""
 
     submissions: list[Submission] = field(default_factory=list)
-    cancels: list[Received] = field(default_factory=list)
+    commands: list[Received] = field(default_factory=list)
     queries: list[Received] = field(default_factory=list)
     refused: list[DeadLetter] = field(default_factory=list)
 

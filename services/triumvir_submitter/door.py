@@ -8,7 +8,7 @@ from typing import assert_never
 from uuid import UUID
 
 from triumvir.broker import Delivery, OutMessage
-from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSubmit
+from triumvir.contracts.messages import OrderCancel, OrderQuery, OrderSignal, OrderSubmit
 from triumvir.errors import ContractError
 from triumvir.runtime import hints, letters, outgoing, refs
 from triumvir.runtime.batches import FEW, run_batch
@@ -56,7 +56,7 @@ class Done:
     """What one transaction did with a batch, and what is to be told of it."""
 
     accepted: Accepted
-    cancels: int
+    commands: int
     refused: list[DeadLetter]
     messages: list[OutMessage]
 
@@ -181,20 +181,20 @@ class Door:
             accepted = await accept(
                 connection, found.submissions, self._catalogue.open_orders, self._desk, prepared.deposited
             )
-        repeated = await take_down(connection, found.cancels)
+        repeated = await take_down(connection, found.commands)
         messages = [
             *await self._statuses(connection, accepted.new),
             *await self._statuses(connection, accepted.again, first=False),
             *await self._answers(connection, found.queries),
             *await self._answers(connection, repeated),
         ]
-        return Done(accepted, len(found.cancels), [*found.refused, *accepted.refused], messages)
+        return Done(accepted, len(found.commands), [*found.refused, *accepted.refused], messages)
 
     async def tell(self, done: Done, outbox_id: int | None, after: CrashPoint) -> None:
         """After the commit: statuses and answers, and what belongs to each refusal."""
-        if done.accepted.new or done.cancels:
+        if done.accepted.new or done.commands:
             new = [fact.no for fact in done.accepted.new]
-            await self._relay.send([hints.wake(commands=bool(done.cancels), orders=new)], None)
+            await self._relay.send([hints.wake(commands=bool(done.commands), orders=new)], None)
         for fact in done.accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
             metrics.STATUSES.add(1, "received")
@@ -214,8 +214,8 @@ class Door:
             match item.message:
                 case OrderSubmit() as message:
                     self._pin(item, message, found)
-                case OrderCancel():
-                    found.cancels.append(item)
+                case OrderCancel() | OrderSignal():
+                    found.commands.append(item)
                 case OrderQuery():
                     found.queries.append(item)
                 case _:
@@ -252,8 +252,8 @@ class Door:
         ]
 
     async def _answers(self, connection: Connection, queries: Sequence[Received]) -> list[OutMessage]:
-        """The statuses that are asked for. A repeated cancel is a question for the present one; if its order has yet
-        to come, so has its answer.
+        """The statuses that are asked for. A repeated cancel or signal is a question for the present one; if its
+        order has yet to come, so has its answer.
         """
         messages: list[OutMessage] = []
         for received in queries:

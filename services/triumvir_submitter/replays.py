@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from triumvir.contracts.messages import OrderCancel, OrderSubmit
+from triumvir.contracts.messages import OrderCancel, OrderSignal, OrderSubmit
 from triumvir.contracts.names import order_key
 from triumvir.runtime import letters
 from triumvir.runtime.batches import run_batch
@@ -159,6 +159,8 @@ def _outcome(item: Received, done: Done) -> str:
         )
     if isinstance(item.message, OrderCancel):
         return f"the cancel of {key} was taken down"
+    if isinstance(item.message, OrderSignal):
+        return f"signal {item.message.name} of {key} was taken down"
     return f"the question about {key} was answered"
 
 

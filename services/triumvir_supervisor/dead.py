@@ -29,7 +29,7 @@ from triumvir.runtime.outgoing import DeadLetter
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Session, Store
 from triumvir.store.statements import statement
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Wait, Workflow
 
 _PREFETCH: Final = 50
 _SILENCE_SECONDS: Final = 0.5
@@ -109,10 +109,10 @@ async def _agents(session: Session) -> set[str]:
     """Every agent that a definition names; one that this release cannot read names none."""
     async with session.connection() as connection:
         rows = await statement("all_definitions").rows(connection)
-    return {step.agent for row in rows for step in _steps(row["definition"])}
+    return {step.agent for row in rows for step in _steps(row["definition"]) if not isinstance(step, Wait)}
 
 
-def _steps(definition: str) -> Sequence[Step]:
+def _steps(definition: str) -> Sequence[Stage]:
     try:
         return Workflow.from_json(definition).steps
     except DefinitionError:

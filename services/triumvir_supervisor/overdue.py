@@ -183,12 +183,7 @@ class Overdue:
             fences=[row["fence"] for row in rows],
         )
         inbox = {row["no"]: row for row in closed}
-        return {
-            row["no"]: [
-                Expired(begun=inbox[row["no"]]["fence"] == row["fence"], calls=inbox[row["no"]]["calls"])
-            ]
-            for row in rows
-        }
+        return {row["no"]: [_expiry(row, inbox.get(row["no"]))] for row in rows}
 
     async def _publish(self, applied: Applied) -> None:
         report(applied)
@@ -213,3 +208,10 @@ def _share(rows: Sequence[Row], wanted: int) -> Sequence[Row]:
     if len(rows) <= wanted:
         return rows
     return [rows[place] for place in sorted(random.sample(range(len(rows)), wanted))]
+
+
+def _expiry(row: Row, inbox: Row | None) -> Expired:
+    """What is known of the request; a wait for a signal has none."""
+    if inbox is None:
+        return Expired(begun=False)
+    return Expired(begun=inbox["fence"] == row["fence"], calls=inbox["calls"])

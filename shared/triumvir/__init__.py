@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Transient,
         TriumvirError,
     )
-    from triumvir.workflow import Step, Workflow
+    from triumvir.workflow import Step, Wait, Workflow
 
 __all__ = [
     "Agent",
@@ -44,6 +44,7 @@ __all__ = [
     "Submission",
     "Transient",
     "TriumvirError",
+    "Wait",
     "Workflow",
     "__version__",
 ]
@@ -65,7 +66,7 @@ _HOMES = {
         "Transient",
         "TriumvirError",
     ),
-    "triumvir.workflow": ("Step", "Workflow"),
+    "triumvir.workflow": ("Step", "Wait", "Workflow"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

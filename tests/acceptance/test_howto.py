@@ -68,6 +68,7 @@ def test_commands_of_the_pages_do_what_they_say(reader: Reader) -> None:
     assert "dev/1" in do(first, "triumvir watch 1 > watched; cat watched; echo dev/1")
     do(first, "triumvir run agent cake:kitchen 2> kitchen.log &")
     do(first, f"echo '{ORDER % 2}' | triumvir submit - --workflow cake-order --follow")
+    follow(reader, "wait-for-approval")
     for page in ("add-a-client", "why-is-my-order-stuck", "trace-in-jaeger", "scrape-metrics"):
         follow(reader, page)
     for page in ("supervise-from-cron", "upgrade-without-stopping"):

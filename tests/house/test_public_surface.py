@@ -10,7 +10,7 @@ import triumvir
 NAMES = [
     "Agent", "Client", "Context", "Order", "OrderCancelled", "OrderCompensated", "OrderCompensationFailed",
     "OrderError", "OrderHalted", "OrderRejected", "Permanent", "Status", "Step", "Submission", "Transient",
-    "TriumvirError", "Workflow",
+    "TriumvirError", "Wait", "Workflow",
 ]  # fmt: skip
 
 

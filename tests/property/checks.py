@@ -81,10 +81,19 @@ def check_row(record: OrderRecord) -> None:
         assert locked or record.held_by == PAUSED, "paused, and nothing holds it"
     assert record.held_by != PAUSED or record.paused_at is not None, "held by a pause that is over"
     for step in record.steps:
-        assert step.state != "completed" or (step.effect == "certain" and step.result is not None)
+        done_or_waited_for = step.effect == "certain" or step.calls == 0
+        assert step.state != "completed" or (done_or_waited_for and step.result is not None)
+        assert step.state not in ("waiting", "signalled") or not step.begun, "waited for and yet begun"
+        assert step.state != "waiting" or _may_wait(record, step.step_no), "waits for nothing any more"
         assert step.undo_state is None or step.effect != "none"
         assert step.state != "skipped" or not step.begun, "skipped and yet begun"
         assert step.state != "running" or (record.state == "processing" and record.step == step.step_no)
+
+
+def _may_wait(record: OrderRecord, step_no: int) -> bool:
+    """While it is held, or as the only thing that the order does: no request, no timer."""
+    alone = record.step == step_no and record.wake_at is None and record.sent_at is None
+    return record.state == "pending" or (record.state == "processing" and alone)
 
 
 def _check_lock(before: OrderRecord, after: OrderRecord) -> None:

@@ -20,6 +20,7 @@ _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "schedule": (4, lambda h, r: h.schedule(r.random() < 0.8)),
     "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
     "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),
+    "signal": (1, lambda h, r: h.signal(r.randrange(2), r.randint(1, 3))),
     "operate": (1, lambda h, r: h.operate(r.randrange(2), r.choice(get_args(Action)))),
     "break": (1, lambda h, r: h.break_(r.randrange(2), r.random() < 0.3)),
     "crash": (1, lambda h, r: h.crash(r.randrange(2))),
@@ -82,7 +83,16 @@ def _rules(chance: Random) -> Rules:
     """Half the worlds have steps with conditions and selections; those that cannot be worked out are rarer."""
     if chance.random() < 0.5:
         return {}
-    weights = {"holds": 2, "fails": 3, "follows": 2, "broken": 1, "selects": 3, "cannot-select": 1}
+    weights = {
+        "holds": 2,
+        "fails": 3,
+        "follows": 2,
+        "broken": 1,
+        "selects": 3,
+        "cannot-select": 1,
+        "waits": 2,
+        "waits-or-fails": 1,
+    }
     numbers = [n for n in (1, 2, 3) if chance.random() < 0.6]
     drawn: list[Rule] = chance.choices(get_args(Rule), [weights[rule] for rule in get_args(Rule)], k=3)
     return {n: drawn[n - 1] for n in numbers}

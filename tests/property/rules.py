@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 from triumvir.contracts.json_text import JsonText
 
 PAYLOAD: Final = JsonText.of({"yes": True, "no": False, "number": 3})
-Rule = Literal["holds", "fails", "follows", "broken", "selects", "cannot-select"]
+Rule = Literal["holds", "fails", "follows", "broken", "selects", "cannot-select", "waits", "waits-or-fails"]
 Rules = Mapping[int, Rule]
 """By the number of the step."""
-Fate = Literal["runs", "skipped", "cannot run"]
+Fate = Literal["runs", "waits", "skipped", "cannot run"]
 
 
 def members(rule: Rule | None, step_no: int) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def members(rule: Rule | None, step_no: int) -> dict[str, Any]:
             return {"select": {"number": "payload.number", "id": "order.order_id", **told}}
         case "cannot-select":
             return {"select": "sum(payload.number)"}
-        case None:
+        case "waits" | "waits-or-fails" | None:
             return {}
 
 
@@ -44,6 +44,8 @@ def fate(rules: Rules, step_no: int) -> Fate:
             return "skipped"
         case "broken" | "cannot-select":
             return "cannot run"
+        case "waits" | "waits-or-fails":
+            return "waits"
         case _:
             return "runs"
 
@@ -54,5 +56,5 @@ def selected(rules: Rules, step_no: int, order_id: str) -> str | None:
         return None
     chosen: dict[str, Any] = {"id": order_id, "number": 3}
     if step_no > 1:
-        chosen["before"] = f"s{step_no - 1}" if fate(rules, step_no - 1) == "runs" else None
+        chosen["before"] = f"s{step_no - 1}" if fate(rules, step_no - 1) in ("runs", "waits") else None
     return JsonText.of(dict(sorted(chosen.items()))).text

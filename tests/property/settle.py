@@ -9,6 +9,7 @@ from tests.property import checks
 from tests.property.fleet import CALLS_PER_REQUEST, Call
 from tests.property.remote import Outcome
 from tests.property.rules import fate
+from tests.property.signals import check_first_counts
 from tests.property.world import Order, World
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import END, RESTING
@@ -80,6 +81,8 @@ def check_rest(world: World, order: Order) -> None:
     check_calls(world, order)
     for step_no in range(1, len(world.workflow.steps) + 1):
         _check_effect(world, order, step_no)
+        if fate(world.rules, step_no) == "waits":
+            check_first_counts(record, order.log, step_no)
 
 
 def check_calls(world: World, order: Order) -> None:

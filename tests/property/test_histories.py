@@ -88,6 +88,10 @@ class Histories(RuleBasedStateMachine):
     def cancel(self, which: int) -> None:
         self.world.cancel(self.order(which))
 
+    @rule(which=ANY, step_no=st.integers(1, 3))
+    def signal(self, which: int, step_no: int) -> None:
+        self.world.signal(self.order(which), step_no)
+
     @rule(which=ANY, action=st.sampled_from(get_args(Action)))
     def operate(self, which: int, action: Action) -> None:
         self.world.operate(self.order(which), action)

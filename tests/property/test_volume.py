@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -21,6 +20,7 @@ from triumvir.lifecycle import (
     operators,
     pauses,
     replies,
+    signals,
 )
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.retry import next_attempt
@@ -54,7 +54,7 @@ def _pause_at_once(draft: Draft, asked: OperatorAsked) -> None:
         dispatch.hold(draft, PAUSED)
 
 
-BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
+BREAKAGES: dict[str, tuple[object, str, object]] = {
     "late-success-forgotten": (replies, "_late_success", _nothing),
     "doubt-forgotten": (replies, "_worse", lambda before, now: now),
     "in-doubt-not-undone": (dispatch, "needs_undo", lambda draft, step: step.effect == "certain"),
@@ -83,6 +83,9 @@ BREAKAGES: dict[str, tuple[object, str, Callable[..., Any]]] = {
         lambda draft, step_no, _: _skip(draft, step_no),
     ),
     "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
+    "second-signal-counts": (signals, "_SURPLUS", {}),
+    "kept-signal-forgotten": (dispatch, "take_kept_signal", lambda draft, step_no: False),
+    "default-never-counts": (sys.modules["triumvir.lifecycle.decide"], "wait_expired", lambda draft: False),
     "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
     "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: (False, 0)),
     "pause-forgotten-at-the-deadline": (sys.modules["triumvir.lifecycle.decide"], "stand_still", _nothing),

@@ -13,6 +13,7 @@ from tests.property import checks
 from tests.property.fleet import Answer, Call, Fleet, Instance, Request
 from tests.property.remote import Outcome, Remote
 from tests.property.rules import PAYLOAD, Rules, fate, members, selected
+from tests.property.signals import check_answered, default_of, signal_for, signal_name
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StepFailed, StepReply
 from triumvir.contracts.names import Direction
@@ -35,11 +36,15 @@ from triumvir.lifecycle import (
     RetryDue,
     SendAlert,
     SendRequest,
+    Signalled,
     decide,
+    waiting_step,
 )
-from triumvir.workflow import OnError, Step, Workflow
+from triumvir.workflow import OnError, Stage, Step, Wait, Workflow
 
 START: Final = datetime(2030, 1, 1, tzinfo=UTC)
+WITHIN: Final = timedelta(seconds=15)
+"""A wait takes so long at most."""
 Decide = Callable[[OrderRecord, Workflow, Event, Moment, Policy], Decision]
 
 
@@ -47,10 +52,15 @@ def workflow_of(
     steps: int, on_error: OnError, *, keeps: int | None = None, rules: Rules | None = None
 ) -> Workflow:
     """``steps`` steps of one agent; the one at ``keeps`` declares no undo."""
-    made = []
+    made: list[Stage] = []
     for n in range(1, steps + 1):
+        rule = (rules or {}).get(n)
+        if rule in ("waits", "waits-or-fails"):
+            default = default_of(n) if rule == "waits" else None
+            made.append(Wait(f"s{n}", signal=signal_name(n), within=WITHIN, default=default))
+            continue
         undo = None if n == keeps else f"undo-{n}"
-        more = members((rules or {}).get(n), n)
+        more = members(rule, n)
         made.append(Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo, **more))
     return Workflow("w", 1, made, on_error)
 
@@ -128,6 +138,8 @@ class World:
         checks.check_event(before, event, decision.record, self.now)
         if not _may_come_again(event, order.record):
             checks.check_repeated(order.record, self._decided(order.record, event))
+        if isinstance(event, Signalled):
+            check_answered(event, decision.log)
         self._count_completions(before, order.record)
         self.sound = True
         order.log.extend(decision.log)
@@ -216,6 +228,8 @@ class World:
         record = order.record
         if record.complete_by is None or record.complete_by > self.now:
             return False
+        if waiting_step(record) is not None:
+            return self.apply(order, Expired(begun=False))
         key = (record.no, record.step or 0, record.direction)
         begun, calls = self.fleet.inbox.close_expired(key, record.fence)
         return self.apply(order, Expired(begun, calls))
@@ -230,6 +244,10 @@ class World:
     def cancel(self, order: Order) -> None:
         """The client's cancel."""
         self.apply(order, CancelRequested("changed my mind"))
+
+    def signal(self, order: Order, step_no: int) -> None:
+        """The signal for a step, whether it waits for one or not."""
+        self.apply(order, signal_for(step_no))
 
     def operate(self, order: Order, action: Action) -> None:
         """An operator's move, upon the order as it is. What is skipped the operator does by hand, if it was not done;
@@ -344,7 +362,7 @@ class World:
 def _may_come_again(event: Event, record: OrderRecord) -> bool:
     """A second cancel is answered, a next retry may be due, and an order that a claim gave up is claimed again."""
     given_up = record.state == "compensating" and record.locked_by is None
-    return isinstance(event, CancelRequested | RetryDue | OperatorAsked) or (
+    return isinstance(event, CancelRequested | RetryDue | OperatorAsked | Signalled) or (
         isinstance(event, Claimed) and given_up
     )
 

@@ -16,7 +16,7 @@ from triumvir.store.operators import connect
 from triumvir.store.pauses import Pause
 from triumvir.store.reads import Reads
 from triumvir.store.statements import Connection, statement
-from triumvir.workflow import Workflow
+from triumvir.workflow import Wait, Workflow
 
 app = typer.Typer(help="Agents: which run, and pausing them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -94,7 +94,7 @@ async def held(connection: Connection) -> dict[str, int]:
 async def _needed(connection: Connection) -> set[str]:
     """The agents that workflows name."""
     found = [Workflow.from_json(row.definition) for row in await Reads(connection).workflows()]
-    return {step.agent for workflow in found for step in workflow.steps}
+    return {step.agent for workflow in found for step in workflow.steps if not isinstance(step, Wait)}
 
 
 def _agent_row(row: AgentRow) -> tuple[str, ...]:

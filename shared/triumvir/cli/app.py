@@ -24,6 +24,7 @@ from triumvir.cli import (
     policy,
     run,
     schema,
+    signals,
     submit,
     watch,
     workflows,
@@ -49,6 +50,7 @@ app.command("submit")(submit.submit)
 app.command("watch")(watch.watch)
 for name, move in moves.COMMANDS.items():
     orders.app.command(name)(move)
+orders.app.command("signal")(signals.signal)
 app.add_typer(orders.app, name="orders")
 app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")

@@ -25,7 +25,12 @@ _HEADERS: Final = {
     },
 }
 _ANY: Final = "any-name"
-_FROM_CLIENTS: Final = (messages.OrderSubmit, messages.OrderCancel, messages.OrderQuery)
+_FROM_CLIENTS: Final = (
+    messages.OrderSubmit,
+    messages.OrderCancel,
+    messages.OrderSignal,
+    messages.OrderQuery,
+)
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
@@ -100,6 +105,7 @@ def _operations() -> dict[str, Any]:
     return {
         "submit": _operation("send", "orders", messages.OrderSubmit, "run this order"),
         "cancel": _operation("send", "orders", messages.OrderCancel, "stop the order, or undo what was done"),
+        "signal": _operation("send", "orders", messages.OrderSignal, "what a step of the order waits for"),
         "query": _operation("send", "orders", messages.OrderQuery, "send statuses again"),
         "follow": _operation("receive", "status", messages.Status, "what became of this client's orders"),
         "watch": _operation("receive", "alerts", messages.Alert, "what needs a human"),

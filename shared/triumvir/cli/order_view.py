@@ -14,7 +14,7 @@ from triumvir.contracts.names import order_key
 from triumvir.lifecycle import END, State
 from triumvir.store.reads import CommandRow, HistoryRow, OrderDetail, OrderRow, StepRow
 from triumvir.telemetry import tracing
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Wait, Workflow
 
 __all__ = ["ENDED", "STATES", "draw", "escaped"]
 
@@ -29,7 +29,7 @@ def draw(detail: OrderDetail, latest: int) -> None:
     names = _step_names(order)
     key = escaped(order_key(order.client, order.order_id))
     console.print(f"[bold]{key}[/bold]  {order.workflow} v{order.version}  {coloured(order.state)}")
-    for line in (*standing(detail, _agent(order)), *_facts(order, detail.commands, names)):
+    for line in (*standing(detail, _agent(order)), *_facts(order, detail.steps, detail.commands, names)):
         console.print(f"  {line}")
     console.print()
     steps = table("#", "step", "operation", "state", "attempt", "calls", "effect", "undo", "result or error")
@@ -46,7 +46,9 @@ def draw(detail: OrderDetail, latest: int) -> None:
     console.print(history)
 
 
-def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -> Iterator[str]:
+def _facts(
+    order: OrderRow, steps: list[StepRow], commands: list[CommandRow], names: dict[int, str]
+) -> Iterator[str]:
     received = f"received {moment(order.received_at)}"
     if order.ended_at is not None:
         yield f"{received}, ended {moment(order.ended_at)} after {duration(order.ended_at - order.received_at)}"
@@ -54,7 +56,12 @@ def _facts(order: OrderRow, commands: list[CommandRow], names: dict[int, str]) -
         yield f"{received}, {until(order.received_at, order.now)}; statuses to {order.status_queue}"
     if order.attempt:
         yield f"attempt {order.attempt}, fence {order.fence}, failures of this step {order.failure_count}"
-    if order.complete_by is not None:
+    waits = _waits(order, steps)
+    if waits is not None and order.complete_by is not None:
+        default = "it fails then" if waits.default_text is None else f"default {waits.default_text}"
+        ends = f"until {_when(order.complete_by, order)}, {escaped(default)}"
+        yield f"[yellow]waits for signal {waits.signal}[/yellow] {ends}"
+    elif order.complete_by is not None:
         verb = "undo" if order.state == "compensating" else "step"
         step = names.get(order.step or 0, str(order.step))
         yield f"{verb} {step} must be answered {_when(order.complete_by, order)}; requests re-sent: {order.retries}"
@@ -79,6 +86,13 @@ def _agent(order: OrderRow) -> str | None:
     return steps[place].agent if place < len(steps) else None
 
 
+def _waits(order: OrderRow, steps: list[StepRow]) -> Wait | None:
+    """The step that waits for its signal now."""
+    waiting = next((row.step_no for row in steps if row.state == "waiting"), None)
+    step = _defined(order)[waiting - 1] if order.state == "processing" and waiting else None
+    return step if isinstance(step, Wait) else None
+
+
 def _is_early(order: OrderRow) -> bool:
     return order.not_before is not None and order.not_before > order.now
 
@@ -95,9 +109,9 @@ def _steps(order: OrderRow, rows: list[StepRow]) -> Iterator[tuple[str, ...]]:
         yield _step(number, step, begun.get(number))
 
 
-def _step(number: int, step: Step | None, row: StepRow | None) -> tuple[str, ...]:
+def _step(number: int, step: Stage | None, row: StepRow | None) -> tuple[str, ...]:
     name = step.name if step else "?"
-    operation = f"{step.agent}/{step.operation}" if step else "?"
+    operation = _operation(step)
     undo = step.undo if step and step.undo else NONE
     if row is None:
         return (str(number), name, operation, "[dim]not started[/dim]", NONE, NONE, NONE, undo, "")
@@ -121,6 +135,12 @@ def _step(number: int, step: Step | None, row: StepRow | None) -> tuple[str, ...
     )
 
 
+def _operation(step: Stage | None) -> str:
+    if step is None:
+        return "?"
+    return f"signal {step.signal}" if isinstance(step, Wait) else f"{step.agent}/{step.operation}"
+
+
 def _happened(entry: HistoryRow, names: dict[int, str]) -> tuple[str, ...]:
     arrow = coloured(entry.to_state)
     if entry.from_state != entry.to_state:
@@ -130,7 +150,7 @@ def _happened(entry: HistoryRow, names: dict[int, str]) -> tuple[str, ...]:
     return (moment(entry.at), escaped(entry.who), escaped(entry.why), step, arrow, told)
 
 
-def _defined(order: OrderRow) -> tuple[Step, ...]:
+def _defined(order: OrderRow) -> tuple[Stage, ...]:
     return tuple(Workflow.from_json(order.definition).steps) if order.definition else ()
 
 

@@ -148,7 +148,9 @@ def split_key(key: str) -> tuple[str, str]:
 
 def _summary_row(order: OrderSummary) -> tuple[str, ...]:
     waits = waits_for(order)
-    if waits is None and order.locked:
+    if waits is None and order.waiting:
+        waits = f"a signal, until {moment(order.complete_by)}"
+    elif waits is None and order.locked:
         waits = f"its agent, until {moment(order.complete_by)}"
     elif waits is None and order.not_before is not None and order.ended_at is None:
         waits = f"not before {moment(order.not_before)}"

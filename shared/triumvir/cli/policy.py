@@ -16,7 +16,7 @@ from triumvir.lifecycle import ANY, PolicyLine, Value, definition_lines
 from triumvir.runtime.decisions import policy_of
 from triumvir.store.operators import connect
 from triumvir.store.reads import Reads
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Wait, Workflow
 from triumvir.workflow.durations import spelled
 
 app = typer.Typer(
@@ -44,6 +44,10 @@ def explain(
     """
     workflow = _latest(run(_workflows()), flow)
     step = _step(workflow, state)
+    if isinstance(step, Wait):
+        raise ConfigurationError(
+            f"step {state!r} waits for signal {step.signal!r}; its definition says how long, no setting binds it"
+        )
     if action not in (step.operation, step.undo):
         raise ConfigurationError(f"step {state!r} does not call {action!r}; it calls {_calls(step)}")
     bound = policy_of(settings()).resolve(flow, state, action, definition_lines(workflow, step))
@@ -90,7 +94,7 @@ def _latest(known: list[Workflow], flow: str) -> Workflow:
     return max(versions, key=lambda workflow: workflow.version)
 
 
-def _step(workflow: Workflow, state: str) -> Step:
+def _step(workflow: Workflow, state: str) -> Stage:
     for step in workflow.steps:
         if step.name == state:
             return step
@@ -110,13 +114,14 @@ def _unknown(line: PolicyLine, known: list[Workflow]) -> str | None:
     return f"{where}: no applied workflow has such an action; see: triumvir workflows show"
 
 
-def _actions(step: Step) -> Iterator[str]:
-    yield step.operation
+def _actions(step: Stage) -> Iterator[str]:
+    if not isinstance(step, Wait):
+        yield step.operation
     if step.undo is not None:
         yield step.undo
 
 
-def _calls(step: Step) -> str:
+def _calls(step: Stage) -> str:
     return " and ".join(_actions(step))
 
 

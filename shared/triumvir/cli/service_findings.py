@@ -10,7 +10,7 @@ from uuid import UUID
 from triumvir.cli.findings import Finding, ill, well
 from triumvir.errors import TriumvirError
 from triumvir.store.statements import Connection, Row, statement
-from triumvir.workflow import Workflow
+from triumvir.workflow import Wait, Workflow
 
 _SERVICES: Final = ("submitter", "scheduler", "supervisor")
 
@@ -51,8 +51,8 @@ def _workflow(row: Row, offered: set[str], needs: Needs) -> Iterable[Finding]:
     except TriumvirError as error:
         problem = f"version {row['version']} cannot be read by this release: {error}"
         return [ill(f"workflow {row['name']}", problem, "upgrade triumvir on this machine")]
-    needs.agents.update(step.agent for step in workflow.steps)
-    agents = dict.fromkeys(step.agent for step in workflow.steps)
+    needs.agents.update(step.agent for step in workflow.steps if not isinstance(step, Wait))
+    agents = dict.fromkeys(step.agent for step in workflow.steps if not isinstance(step, Wait))
     return [_agent(agent, workflow, offered) for agent in agents]
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from triumvir.lifecycle import LIVE
 from triumvir.store.live_orders import OrdersAt, Surroundings
 from triumvir.store.operators import differences
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Wait, Workflow
 
 Standing = Literal["new", "unchanged", "changed"]
 
@@ -115,12 +115,17 @@ def _needed(version: Workflow, here: Sequence[OrdersAt]) -> list[str]:
     return list(dict.fromkeys(needed))
 
 
-def _operations(steps: Sequence[Step], *, undos: bool = True) -> list[str]:
-    named = [f"{step.agent}/{step.operation}" for step in steps]
+def _operations(steps: Sequence[Stage], *, undos: bool = True) -> list[str]:
+    named = [f"{step.agent}/{step.operation}" for step in steps if not isinstance(step, Wait)]
     return list(dict.fromkeys([*named, *(_undos(steps) if undos else [])]))
 
 
-def _undos(steps: Sequence[Step]) -> list[str]:
+def _call(step: Stage) -> tuple[str, str]:
+    """What tells a step from others, whatever its name: what it runs, or waits for."""
+    return ("", step.signal) if isinstance(step, Wait) else (step.agent, step.operation)
+
+
+def _undos(steps: Sequence[Stage]) -> list[str]:
     return [f"{step.agent}/{step.undo}" for step in steps if step.undo is not None]
 
 
@@ -131,8 +136,8 @@ def _steps(before: Workflow, after: Workflow) -> tuple[tuple[str, ...], tuple[st
     come = {name: step for name, step in new.items() if name not in old}
     renamed = []
     for name, step in gone.items():
-        call = (step.agent, step.operation)
-        twin = next((each for each in come.values() if (each.agent, each.operation) == call), None)
+        call = _call(step)
+        twin = next((each for each in come.values() if _call(each) == call), None)
         if twin is not None:
             renamed.append(Renamed(name, twin.name))
             del come[twin.name]

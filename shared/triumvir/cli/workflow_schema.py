@@ -8,7 +8,14 @@ from triumvir.contracts.names import NAME_PATTERN
 from triumvir.workflow import OnError
 from triumvir.workflow.durations import DURATION_PATTERN, LONGEST, MILLISECOND
 from triumvir.workflow.expressions import MAX_LENGTH
-from triumvir.workflow.files import STEP_KEYS, STEP_NEEDS, WORKFLOW_KEYS, WORKFLOW_NEEDS
+from triumvir.workflow.files import (
+    STEP_KEYS,
+    STEP_NEEDS,
+    WAIT_KEYS,
+    WAIT_NEEDS,
+    WORKFLOW_KEYS,
+    WORKFLOW_NEEDS,
+)
 from triumvir.workflow.model import LONGEST_ARGUMENT_NAME, MAX_ARGUMENTS, MAX_STEPS
 
 _NAME: Final = {"type": "string", "pattern": NAME_PATTERN}
@@ -36,6 +43,22 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
         "maximum": LONGEST // MILLISECOND,
         "description": "the same in milliseconds",
     },
+    "signal": {**_NAME, "description": "the step waits for this signal; its data is the result"},
+    "within": {
+        "type": "string",
+        "pattern": DURATION_PATTERN,
+        "description": "how long it waits for the signal: 2d, 12h, 30m",
+    },
+    "within_ms": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": LONGEST // MILLISECOND,
+        "description": "the same in milliseconds",
+    },
+    "default": {
+        "not": {"type": "null"},
+        "description": "the result if no signal came in time; without it the step fails for good",
+    },
     "when": {
         **_EXPRESSION,
         "description": "JMESPath over payload, order, steps: true, or false to skip the step",
@@ -60,13 +83,17 @@ def workflow_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of one workflow, or of a list of them."""
     step = _object(STEP_KEYS, STEP_NEEDS)
     step["not"] = {"required": ["complete_within", "complete_within_ms"]}
-    steps = {"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": step}
+    wait = _object(WAIT_KEYS, WAIT_NEEDS)
+    wait["oneOf"] = [{"required": ["within"]}, {"required": ["within_ms"]}]
+    is_wait = {"required": ["signal"]}
+    either = {"if": is_wait, "then": {"$ref": "#/$defs/wait"}, "else": {"$ref": "#/$defs/step"}}
+    steps = {"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": either}
     workflow = _object(WORKFLOW_KEYS, WORKFLOW_NEEDS, steps=steps)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Triumvir workflows",
         "oneOf": [{"$ref": "#/$defs/workflow"}, {"type": "array", "items": {"$ref": "#/$defs/workflow"}}],
-        "$defs": {"workflow": workflow},
+        "$defs": {"workflow": workflow, "step": step, "wait": wait},
     }
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.markup import escape as escaped
 
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Step, Wait, Workflow
 from triumvir.workflow.durations import spelled
 
 _UNTOUCHED: Final = frozenset(" _-./:,=")
@@ -30,9 +30,14 @@ def text(workflow: Workflow) -> Iterator[str]:
         yield f"     undone in this order: {', '.join(undone)}"
 
 
-def _facts(step: Step) -> Iterator[tuple[str, str]]:
+def _facts(step: Stage) -> Iterator[tuple[str, str]]:
     if step.when is not None:
         yield "when", f"{_in_line(step.when)}  (else skipped)"
+    if isinstance(step, Wait):
+        yield "waits for", f"signal {step.signal}"
+        yield "within", spelled(step.within)
+        yield "default", step.default_text or "none: then it fails"
+        return
     yield "runs", f"{step.agent}/{step.operation}"
     for name, expression in _selections(step):
         yield "select", f"{name} = {expression}" if name else expression
@@ -58,7 +63,9 @@ def _in_line(expression: str) -> str:
 
 
 def mermaid(workflow: Workflow) -> Iterator[str]:
-    """Lines of a Mermaid flowchart. A diamond is a condition; dotted arrows lead to undos, which run upwards."""
+    """Lines of a Mermaid flowchart. A diamond is a condition, a slanted box waits for a signal; dotted arrows lead to
+    undos, which run upwards.
+    """
     entries = [_entry(number, step) for number, step in enumerate(workflow.steps, start=1)]
     yield "flowchart TD"
     yield f"    start([{_label(f'{workflow.name} v{workflow.version}')}]) --> {entries[0]}"
@@ -70,14 +77,19 @@ def mermaid(workflow: Workflow) -> Iterator[str]:
     yield from _undos(workflow)
 
 
-def _entry(number: int, step: Step) -> str:
+def _entry(number: int, step: Stage) -> str:
     return f"s{number}" if step.when is None else f"w{number}"
 
 
-def _drawn(number: int, step: Step, following: str) -> Iterator[str]:
+def _drawn(number: int, step: Stage, following: str) -> Iterator[str]:
     if step.when is not None:
         yield f"    w{number}{{{_label(_in_line(step.when))}}} -->|true| s{number}"
         yield f"    w{number} -->|false, {step.name} is skipped| {following}"
+    if isinstance(step, Wait):
+        lines = [step.name, f"waits for signal {step.signal}", f"within {spelled(step.within)}"]
+        default = [] if step.default_text is None else [f"default {step.default_text}"]
+        yield f"    s{number}[/{_label(*lines, *default)}/] --> {following}"
+        return
     selected = [f"{name} = {text}" if name else f"select {text}" for name, text in _selections(step)]
     within = [] if step.complete_within is None else [f"within {_within(step)}"]
     lines = [step.name, f"{step.agent}/{step.operation}", *selected, *within]

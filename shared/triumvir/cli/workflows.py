@@ -19,7 +19,7 @@ from triumvir.settings import Settings
 from triumvir.store.live_orders import look_around
 from triumvir.store.operators import apply_workflow, connect
 from triumvir.store.reads import Reads, WorkflowRow
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Wait, Workflow
 
 app = typer.Typer(
     help="Workflow definitions: check, apply, list, show.", no_args_is_help=True, rich_markup_mode=None
@@ -214,6 +214,8 @@ def _row(row: WorkflowRow) -> tuple[str, ...]:
     return row.name, str(row.version), workflow.on_error, steps, moment(row.at)
 
 
-def _named(step: Step) -> str:
+def _named(step: Stage) -> str:
+    if isinstance(step, Wait):
+        return f"{step.name} (waits)"
     marks = [mark for mark, has in (("when", step.when), ("undo", step.undo)) if has]
     return f"{step.name} ({', '.join(marks)})" if marks else step.name

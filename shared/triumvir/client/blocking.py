@@ -173,6 +173,10 @@ class BlockingOrder:
         """Have the order stopped, or undone if anything was begun. As :meth:`triumvir.Order.cancel`."""
         self._client._run(self._order.cancel(reason))
 
+    def signal(self, name: str, data: Any = None) -> None:
+        """Send a signal that a step of the order waits for. As :meth:`triumvir.Order.signal`."""
+        self._client._run(self._order.signal(name, data))
+
 
 async def _disconnect(client: Client) -> None:
     """Closes it, and lets those who still wait learn of it before their loop stops."""

@@ -7,7 +7,7 @@ import os
 import random
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from triumvir.broker import Connection, Publisher, connect, status_queue
 from triumvir.client.courier import Courier
@@ -114,6 +114,10 @@ class Desk:
     async def cancel(self, order_id: str, reason: str | None) -> None:
         """Ask for a cancel. Raises BrokerError."""
         await self._send(self.sender.cancel(order_id, reason))
+
+    async def signal(self, order_id: str, name: str, data: Any) -> None:
+        """Send a signal. Raises ContractError for one that would be refused, and BrokerError."""
+        await self._send(self.sender.signal(order_id, name, data))
 
     async def deliver(self, letters: Sequence[Letter]) -> list[BrokerError | None]:
         """None for each letter that the broker has, else why it has not."""

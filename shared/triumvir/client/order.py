@@ -1,4 +1,4 @@
-"""An order as its client holds it: its statuses in order, its result, its cancel."""
+"""An order as its client holds it: its statuses in order, its result, its cancel and its signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from triumvir.client.outcome import ENDS, REFUSALS, RESTS, result_of
+from triumvir.client.outcome import ANSWERS, ENDS, REFUSALS, RESTS, result_of
 from triumvir.client.sequence import Sequence
 from triumvir.contracts.messages import Status
 from triumvir.contracts.names import is_command_id, order_key
@@ -30,6 +30,7 @@ class Line(Protocol):
     async def follow(self) -> None: ...
     async def query(self, order_id: str, from_sequence: int) -> None: ...
     async def cancel(self, order_id: str, reason: str | None) -> None: ...
+    async def signal(self, order_id: str, name: str, data: Any) -> None: ...
 
 
 class Order:
@@ -126,12 +127,21 @@ class Order:
         """
         await self._line.cancel(self.order_id, reason)
 
+    async def signal(self, name: str, data: Any = None) -> None:
+        """Send the signal that a step of the order waits for, or will wait for; ``data``, a JSON value, is its result.
+
+        The first one of its name counts: the status ``signalled`` says so, or ``signal_refused`` why it does not.
+        Returns when the broker has it. Raises :class:`~triumvir.errors.ContractError` if the submitter would refuse
+        it, and :class:`~triumvir.errors.BrokerError` if it cannot be sent.
+        """
+        await self._line.signal(self.order_id, name, data)
+
     def receive(self, status: Status, now: float) -> None:
         """Take one status from the queue: doubled, late or out of order as it may be."""
         if status.sequence == 0:
             self._receive_refusal(status)
         else:
-            if status.status != "cancel_refused" and status.sequence > self._standing_sequence():
+            if status.status not in ANSWERS and status.sequence > self._standing_sequence():
                 self._standing = status
             if status.status == "compensating":
                 self._cause = self._cause or status.detail
@@ -200,7 +210,7 @@ class Order:
             self._refusal = status
 
     def _refuses_command(self, status: Status) -> bool:
-        """Whether a cancel or a question was refused, which says nothing about the order."""
+        """Whether a cancel, a signal or a question was refused, which says nothing about the order."""
         return status.status == "rejected" and is_command_id(self.key, status.submission or "")
 
     def _standing_sequence(self) -> int:

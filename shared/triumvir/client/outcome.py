@@ -22,6 +22,8 @@ ENDS: Final[frozenset[StatusName]] = frozenset(
     {"completed", "compensated", "cancelled", "closed", "rejected", "unknown_order"}
 )
 """After these a stream of statuses ends."""
+ANSWERS: Final[frozenset[StatusName]] = frozenset({"cancel_refused", "signalled", "signal_refused"})
+"""They say what came of something that was asked, and not where the order stands."""
 RESTS: Final[frozenset[StatusName]] = frozenset({"failed", "compensation_failed"})
 """Not final: an operator decides how it goes on."""
 

@@ -6,9 +6,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import orjson
+
 from triumvir.broker import ORDERS_EXCHANGE, OutMessage
-from triumvir.client.submission import checked
-from triumvir.contracts.messages import Message, OrderCancel, OrderQuery, OrderSubmit
+from triumvir.client.submission import checked, json_text
+from triumvir.contracts.messages import Message, OrderCancel, OrderQuery, OrderSignal, OrderSubmit
 from triumvir.contracts.names import command_id, order_key, submission_id
 from triumvir.telemetry import tracing
 
@@ -50,6 +52,12 @@ class Sender:
     def cancel(self, order_id: str, reason: str | None) -> Letter:
         """A cancel; a new one each time, though the same one when it is sent again."""
         return self._command(OrderCancel, "cancel", order_id, {"reason": reason})
+
+    def signal(self, order_id: str, name: str, data: Any) -> Letter:
+        """A signal; a new one each time, though the same one when it is sent again."""
+        return self._command(
+            OrderSignal, "signal", order_id, {"name": name, "data": orjson.Fragment(json_text(data, "data"))}
+        )
 
     def query(self, order_id: str, from_sequence: int) -> Letter:
         """A question for every status from ``from_sequence`` on."""

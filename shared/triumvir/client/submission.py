@@ -51,7 +51,7 @@ class Submission:
         members: dict[str, Any] = {
             "order_id": self.order_id,
             "workflow": self.workflow,
-            "payload": orjson.Fragment(_json_text(self.payload)),
+            "payload": orjson.Fragment(json_text(self.payload)),
         }
         for name, default in _OPTIONAL.items():
             value = getattr(self, name)
@@ -84,18 +84,19 @@ def fingerprint(message: OrderSubmit) -> bytes:
     return hashlib.blake2b(orjson.dumps(what, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
-def _json_text(payload: object) -> str:
-    if isinstance(payload, JsonText):
-        return payload.text
-    if isinstance(payload, BaseModel):
-        payload = payload.model_dump(mode="json")
+def json_text(value: object, member: str = "payload") -> str:
+    """The JSON text of a value, a model or a text of JSON. Raises ContractError, naming the ``member`` it is for."""
+    if isinstance(value, JsonText):
+        return value.text
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
     try:
-        text = orjson.dumps(payload).decode()
+        text = orjson.dumps(value).decode()
     except (TypeError, ValueError) as error:
-        raise ContractError("invalid", "payload", str(error), "give plain JSON values") from None
-    if "null" in text and _holds_no_number(payload):
+        raise ContractError("invalid", member, str(error), "give plain JSON values") from None
+    if "null" in text and _holds_no_number(value):
         raise ContractError(
-            "invalid", "payload", "holds NaN or Infinity, which JSON has not", "send null or text"
+            "invalid", member, "holds NaN or Infinity, which JSON has not", "send null or text"
         )
     return text
 

@@ -67,7 +67,7 @@ RefusalReason = Literal["stale", "no_time", "unknown_operation"]
 StatusName = Literal[
     "received", "processing", "step_completed", "retrying", "held", "compensating",
     "completed", "compensated", "cancelled", "failed", "compensation_failed", "closed",
-    "rejected", "unknown_order", "cancel_refused",
+    "rejected", "unknown_order", "cancel_refused", "signalled", "signal_refused",
 ]  # fmt: skip
 BigInt = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -98,6 +98,15 @@ class OrderCancel(Message):
     TYPE: ClassVar[str] = "order.cancel.v1"
     order_id: OrderId
     reason: Text | None = None
+
+
+class OrderSignal(Message):
+    """Client to submitter: a signal that a step of the order waits for, or will wait for. ``data`` is its result."""
+
+    TYPE: ClassVar[str] = "order.signal.v1"
+    order_id: OrderId
+    name: Name
+    data: JsonText = JsonText(text="null")
 
 
 class OrderQuery(Message):
@@ -214,7 +223,7 @@ class SchedulerWake(Message):
     TYPE: ClassVar[str] = "scheduler.wake.v1"
 
 
-FromClient: TypeAlias = OrderSubmit | OrderCancel | OrderQuery
+FromClient: TypeAlias = OrderSubmit | OrderCancel | OrderSignal | OrderQuery
 StepRequest: TypeAlias = StepExecute | StepCompensate
 StepReply: TypeAlias = StepSucceeded | StepFailed
 AnyMessage: TypeAlias = FromClient | StepRequest | StepReply | Status | Alert | SchedulerWake

@@ -36,13 +36,13 @@ def submission_id(client: str, order_id: str) -> str:
 
 
 def command_id(key: str, kind: str, unique: str) -> str:
-    """The message id of a cancel or a query: as many as are asked for, the same when one is sent again."""
+    """The message id of a cancel, a signal or a query: as many as are asked for, the same when one is sent again."""
     return f"{key}/{kind}/{unique}"
 
 
 def is_command_id(key: str, message_id: str) -> bool:
-    """Whether it is the message id of a cancel or a query of this order."""
-    return message_id.startswith((f"{key}/cancel/", f"{key}/query/"))
+    """Whether it is the message id of a cancel, a signal or a query of this order."""
+    return message_id.startswith((f"{key}/cancel/", f"{key}/signal/", f"{key}/query/"))
 
 
 def order_of_submission(client: str, message_id: str) -> str | None:

@@ -12,6 +12,7 @@ from triumvir.lifecycle.events import (
     OperatorAsked,
     Replied,
     RetryDue,
+    Signalled,
 )
 from triumvir.lifecycle.inputs import argument
 from triumvir.lifecycle.operators import operator_words
@@ -27,7 +28,9 @@ from triumvir.lifecycle.record import (
     SendStatus,
     StepRecord,
 )
+from triumvir.lifecycle.signals import signal_words
 from triumvir.lifecycle.states import ARROWS, END, LIVE, RESTING, STATUS_OF_STATE, State, is_legal
+from triumvir.lifecycle.waiting import waiting_step
 
 __all__ = [
     "ANY",
@@ -59,6 +62,7 @@ __all__ = [
     "SendRequest",
     "SendStatus",
     "Setting",
+    "Signalled",
     "State",
     "StepRecord",
     "Value",
@@ -68,4 +72,6 @@ __all__ = [
     "is_legal",
     "operator_words",
     "set_aside",
+    "signal_words",
+    "waiting_step",
 ]

@@ -15,6 +15,7 @@ from triumvir.lifecycle.events import (
     OperatorAsked,
     Replied,
     RetryDue,
+    Signalled,
 )
 from triumvir.lifecycle.failure import broken, cancel, expired
 from triumvir.lifecycle.operators import operator_asked
@@ -22,6 +23,8 @@ from triumvir.lifecycle.pauses import stand_still
 from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
+from triumvir.lifecycle.signals import signalled
+from triumvir.lifecycle.waiting import end_waits, wait_expired
 from triumvir.workflow import Step, Workflow
 
 _ANY: Final = Workflow("any", 1, [Step("any", agent="any", operation="any")])
@@ -47,9 +50,12 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
         case RetryDue():
             retry_due(draft)
         case Expired(begun, calls):
-            expired(draft, begun=begun, calls=calls)
+            if not wait_expired(draft):
+                expired(draft, begun=begun, calls=calls)
         case CancelRequested(reason, by):
             cancel(draft, reason, by)
+        case Signalled():
+            signalled(draft, event)
         case OperatorAsked():
             operator_asked(draft, event)
         case Broken(problem):
@@ -57,4 +63,5 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
         case _:
             assert_never(event)
     stand_still(draft)
+    end_waits(draft)
     return draft.decision()

@@ -14,6 +14,8 @@ from triumvir.lifecycle.failure import give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_at
+from triumvir.lifecycle.waiting import begin_wait, keep_time_left, take_kept_signal
+from triumvir.workflow import Wait
 
 
 def claimed(draft: Draft) -> None:
@@ -44,6 +46,8 @@ def run_next_step(draft: Draft) -> None:
             if _is_decided(draft, step_no) or holds(
                 draft.record, draft.workflow, step_no, draft.moment.payload
             ):
+                if take_kept_signal(draft, step_no):
+                    continue
                 _run(draft, step_no)
                 return
         except ExpressionError as error:
@@ -61,6 +65,9 @@ def _is_decided(draft: Draft, step_no: int) -> bool:
 
 def _run(draft: Draft, step_no: int) -> None:
     step = draft.workflow.step(step_no)
+    if isinstance(step, Wait):
+        begin_wait(draft, step_no, _lock(draft))
+        return
     argument = _argument(draft, step_no, bounded=True)
     reason = draft.moment.hold_reason(step.agent, step.operation)
     if reason is not None:
@@ -76,10 +83,14 @@ def _run(draft: Draft, step_no: int) -> None:
 
 
 def _skip(draft: Draft, step_no: int) -> None:
-    step = draft.workflow.step(step_no)
+    step, before = draft.workflow.step(step_no), draft.record.step_record(step_no)
     draft.set_step(StepRecord(step_no, draft.record.attempt, state="skipped"))
     condition = " ".join((step.when or "").split())
-    draft.move(f"{step.name} skipped: {condition[:200]} is false", step_no=step_no)
+    why = f"{step.name} skipped: {condition[:200]} is false"
+    if before is not None and before.state == "signalled":
+        draft.move(f"{why}; its signal is not used", tell="signal_refused", step_no=step_no)
+    else:
+        draft.move(why, step_no=step_no)
 
 
 def _cannot_run(draft: Draft, step_no: int, problem: str) -> None:
@@ -135,6 +146,7 @@ def hold(draft: Draft, reason: str) -> None:
     """Re-opens the order under a hold: counts stay, the lock goes, the next claim brings a fresh deadline."""
     record = draft.record
     tell: StatusName | None = None
+    keep_time_left(draft)
     if not record.told_held and not reason.startswith("window:"):
         tell = "held"
     draft.move(

@@ -42,6 +42,16 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class Signalled:
+    """A signal of this name has come, with its data as JSON text; from the client, or an operator (``by``)."""
+
+    name: str
+    data: str = "null"
+    by: str = "the client"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """Deciding or writing this order failed: it is set aside so that its neighbours go on."""
 
@@ -66,4 +76,4 @@ class OperatorAsked:
     under_way: bool = False
 
 
-Event = Claimed | Replied | RetryDue | Expired | CancelRequested | OperatorAsked | Broken
+Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Signalled | OperatorAsked | Broken

@@ -15,7 +15,7 @@ import orjson
 from triumvir.contracts.json_text import JsonText
 from triumvir.errors import ExpressionError
 from triumvir.lifecycle.record import OrderRecord, StepRecord
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Workflow
 from triumvir.workflow.expressions import Expression, compiled
 
 _MAX_EXACT_INTEGER: Final = 2**53 - 1
@@ -96,12 +96,13 @@ def _scope(
         "workflow": record.workflow,
         "version": record.version,
     }
-    earlier = ((workflow.step(entry.step_no), entry) for entry in record.steps if entry.step_no < step_no)
+    reached = (entry for entry in record.steps if entry.state != "signalled" and entry.step_no < step_no)
+    earlier = ((workflow.step(entry.step_no), entry) for entry in reached)
     steps = {step.name: _seen(entry) for step, entry in earlier if _is_seen(expression, step)}
     return {"payload": payload.value, "order": order, "steps": steps}
 
 
-def _is_seen(expression: Expression, step: Step) -> bool:
+def _is_seen(expression: Expression, step: Stage) -> bool:
     return expression.steps is None or step.name in expression.steps
 
 

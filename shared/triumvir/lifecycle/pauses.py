@@ -13,7 +13,9 @@ from typing import Final
 from triumvir.lifecycle.dispatch import hold
 from triumvir.lifecycle.draft import PAUSED, Draft
 from triumvir.lifecycle.events import OperatorAsked
+from triumvir.lifecycle.record import OrderRecord
 from triumvir.lifecycle.states import END, LIVE
+from triumvir.lifecycle.waiting import waiting_step
 
 _MAY_BE_HELD: Final = ("pending", "compensating")
 
@@ -27,7 +29,8 @@ def pause(draft: Draft, asked: OperatorAsked) -> None:
         draft.move(f"pause by {by}: it is paused already, by {record.paused_by}")
     else:
         signed = f"{by}{f': {asked.reason}' if asked.reason else ''}"
-        then = "" if record.locked_by is None else "; takes effect at the answer or the deadline"
+        at_once = record.locked_by is None or waiting_step(record) is not None
+        then = "" if at_once else "; takes effect at the answer or the deadline"
         draft.move(f"paused by {signed}{then}", paused_at=draft.moment.now, paused_by=signed)
 
 
@@ -55,8 +58,13 @@ def stand_still(draft: Draft) -> None:
         return
     if record.state in END:
         draft.record = replace(record, paused_at=None, paused_by=None)
-    elif record.state in _MAY_BE_HELD and record.locked_by is None and record.held_by != PAUSED:
+    elif _nothing_under_way(record) and record.held_by != PAUSED:
         hold(draft, PAUSED)
+
+
+def _nothing_under_way(record: OrderRecord) -> bool:
+    """No request that could be answered; a wait stops at once and keeps the time it has left."""
+    return waiting_step(record) is not None or (record.state in _MAY_BE_HELD and record.locked_by is None)
 
 
 def _left_to_wait(draft: Draft) -> datetime | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, resolved
 from triumvir.lifecycle.retry import RetryPolicy
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Stage, Workflow
 
 _BASE: Final[Mapping[Setting, tuple[str, str]]] = {
     "timeout-duration": ("step_timeout", "TRIUMVIR_STEP_TIMEOUT"),
@@ -63,7 +63,7 @@ class Policy:
         """Every setting as it binds one action, and where that was said; ``own`` lines are the definition's."""
         return resolved((*self._settings(), *own, *self.lines), flow, state, action)
 
-    def of(self, workflow: Workflow, step: Step, action: str) -> RetryPolicy:
+    def of(self, workflow: Workflow, step: Stage, action: str) -> RetryPolicy:
         """The policy that binds one operation, or undo, of a step."""
         key = (workflow.name, step.name, action, step.complete_within)
         known = self._known.get(key)
@@ -79,7 +79,7 @@ class Policy:
         yield PolicyLine((ANY, ANY, ANY), "backoff-origin", "first-call", "default")
 
 
-def definition_lines(workflow: Workflow, step: Step) -> tuple[PolicyLine, ...]:
+def definition_lines(workflow: Workflow, step: Stage) -> tuple[PolicyLine, ...]:
     """What the definition itself says of a step."""
     if step.complete_within is None:
         return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -19,8 +19,9 @@ class StepRecord:
 
     ``effect`` is what all requests *answered or expired so far* say of the remote side. ``state`` is
     ``running`` while the last request is unanswered, ``failed`` when it was answered without success,
-    ``skipped`` if its condition was false. ``attempt`` 0: it was decided on before the order's first attempt.
-    ``by_hand``: an operator said that it was done, or undone, outside.
+    ``skipped`` if its condition was false, ``waiting`` for its signal, ``signalled`` if that came before the
+    step was reached. ``attempt`` 0: it was decided on before the order's first attempt. ``by_hand``: an
+    operator said that it was done, or undone, outside. ``wait_left``: how long a wait that was held goes on.
     """
 
     step_no: int
@@ -36,11 +37,12 @@ class StepRecord:
     undo_error: str | None = None
     generation: int = 0
     by_hand: bool = False
+    wait_left: timedelta | None = None
 
     @property
     def begun(self) -> bool:
         """Whether any request for this step may have reached its remote service."""
-        return self.calls > 0 or self.effect != "none" or self.state == "completed"
+        return self.calls > 0 or self.effect != "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class OrderRecord:
     @property
     def result(self) -> str | None:
         """What the last step that has a result returned, as JSON text: the result of a processed order."""
-        return next((step.result for step in reversed(self.steps) if step.result is not None), None)
+        return next((step.result for step in reversed(self.steps) if step.state == "completed"), None)
 
     def with_step(self, changed: StepRecord) -> OrderRecord:
         """This order with one step record added or exchanged; they stay in order of their ordinals."""

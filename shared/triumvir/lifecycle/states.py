@@ -11,7 +11,7 @@ State = Literal[
     "error", "compensation_failed",
     "processed", "compensated", "cancelled", "closed",
 ]  # fmt: skip
-StepState = Literal["running", "completed", "failed", "skipped"]
+StepState = Literal["running", "completed", "failed", "skipped", "waiting", "signalled"]
 UndoState = Literal["undoing", "undone", "undo_failed"]
 
 LIVE: Final[frozenset[State]] = frozenset({"pending", "processing", "compensating"})

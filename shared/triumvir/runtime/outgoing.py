@@ -160,7 +160,7 @@ def _request_members(
         "results": {
             workflow.step(done.step_no).name: JsonText(text=done.result)
             for done in record.steps
-            if done.result is not None and done.step_no != send.step_no
+            if done.result is not None and done.step_no != send.step_no and done.state != "signalled"
         },
         "complete_by": complete_by,
         "time_left_ms": max(0, (complete_by - now) // _MILLISECOND),

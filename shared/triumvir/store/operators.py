@@ -20,9 +20,9 @@ from triumvir.store.session import CONNECT_SECONDS
 from triumvir.store.statements import Connection, statement
 from triumvir.workflow import Workflow
 
-DISGUISED: Final = ("pause", "unpause")
+DISGUISED: Final = ("pause", "unpause", "signal")
 """What schedulers of the release before do not know, and would take for a cancel: see migration 0012."""
-_NO_FENCE: Final = -1
+NO_FENCE: Final = -1
 
 
 @asynccontextmanager
@@ -113,6 +113,11 @@ async def apply_workflow(connection: Connection, workflow: Workflow) -> Literal[
     )
 
 
+_PARTS: Final = (
+    "agent", "operation", "undo", "complete_within", "when", "select", "signal", "within", "default",
+)  # fmt: skip
+
+
 def differences(before: Workflow, after: Workflow) -> list[str]:
     """What differs, in words: ``step 'charge': undo was 'refund', is None``."""
     found = []
@@ -122,8 +127,8 @@ def differences(before: Workflow, after: Workflow) -> list[str]:
     found += [f"step {name!r} is gone" for name in old if name not in new]
     found += [f"step {name!r} is new" for name in new if name not in old]
     for name in (name for name in old if name in new):
-        for part in ("agent", "operation", "undo", "complete_within", "when", "select"):
-            was, now = getattr(old[name], part), getattr(new[name], part)
+        for part in _PARTS:
+            was, now = getattr(old[name], part, None), getattr(new[name], part, None)
             if was != now:
                 found.append(f"step {name!r}: {part} was {_shown(was)}, is {_shown(now)}")
     order = [name for name in old if name in new]
@@ -167,6 +172,14 @@ async def ask_move(
     return await _ask(connection, client, order_id, action, who, members)
 
 
+async def ask_signal(
+    connection: Connection, client: str, order_id: str, name: str, data: str, *, who: str, reason: str
+) -> str:
+    """Write an operator's signal down, its ``data`` as JSON text; a scheduler takes it. Returns the command's id."""
+    members = {"name": name, "data": data, "reason": storable(reason)}
+    return await _ask(connection, client, order_id, "signal", who, members)
+
+
 async def _ask(
     connection: Connection, client: str, order_id: str, kind: str, who: str, members: Mapping[str, object]
 ) -> str:
@@ -185,7 +198,7 @@ async def _ask(
 def command_data(kind: str, who: str, members: Mapping[str, object]) -> dict[str, object]:
     """What a command says beside its kind. The fence of a disguised one stands where the release before never looks."""
     said = {**members, "by": storable(who)}
-    return said if kind not in DISGUISED else {**said, "seen": members.get("fence"), "fence": _NO_FENCE}
+    return said if kind not in DISGUISED else {**said, "seen": members.get("fence"), "fence": NO_FENCE}
 
 
 def storable(text: str | None) -> str | None:

@@ -35,6 +35,7 @@ _STEP_COLUMNS: Final = {
     "effects": "effect", "results": "result", "errors": "error", "undo_states": "undo_state",
     "undo_tries": "undo_tries", "undo_generations": "undo_generation", "undo_errors": "undo_error",
     "step_generations": "generation", "by_hands": "by_hand",
+    "waits_left": "wait_left",
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",

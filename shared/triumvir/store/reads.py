@@ -32,6 +32,7 @@ class OrderSummary:
     paused_at: datetime | None
     paused_by: str | None
     locked: bool
+    waiting: bool
     complete_by: datetime | None
     not_before: datetime | None
     received_at: datetime

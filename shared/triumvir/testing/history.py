@@ -12,6 +12,7 @@ from triumvir.lifecycle import END, RESTING, STATUS_OF_STATE, is_legal
 from triumvir.store.statements import Row
 from triumvir.testing.findings import Finding
 from triumvir.testing.snapshot import OrderFacts, Snapshot
+from triumvir.workflow import Wait
 
 NEVER_AGAIN: Final = 2**63 - 1
 _ASIDE: Final = frozenset({"cancel_refused"})
@@ -97,9 +98,9 @@ def _left_out(facts: OrderFacts) -> Iterator[Finding]:
 
 def _unrecorded(facts: OrderFacts, step_no: int, step: Row) -> Iterator[Finding]:
     """A step that was completed or undone stands so in the inbox; another attempt may not have overwritten it. What an
-    operator did by hand stands nowhere else.
+    operator did by hand stands nowhere else, and a wait needs no agent.
     """
-    if step["by_hand"]:
+    if step["by_hand"] or isinstance(facts.workflow.step(step_no), Wait):
         return
     for direction, holds in (("do", step["state"] == "completed"), ("undo", step["undo_state"] == "undone")):
         row = facts.inbox.get((step_no, "do" if direction == "do" else "undo"))

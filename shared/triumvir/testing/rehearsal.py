@@ -35,7 +35,7 @@ from triumvir.testing.rehearsing.order import RehearsedOrder, Submission
 from triumvir.testing.rehearsing.outcome import Outcome
 from triumvir.testing.rehearsing.plan import FaultPlan
 from triumvir.testing.rehearsing.transaction import Connect
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Step, Wait, Workflow
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Rehearsals that are awaited together follow one another: chance is one for the process."""
@@ -116,7 +116,7 @@ class Rehearsal(FaultPlan):
         agents = RehearsedAgents(self._agents, self._settings, faults, self._connect, order)
         order.attach(agents)
         try:
-            stuck = await order.play(self._cancels, until)
+            stuck = await order.play(self._asked, until)
         finally:
             await agents.stop()
         return order.outcome(agents.calls, stuck, faults.unstruck)
@@ -146,7 +146,11 @@ class Rehearsal(FaultPlan):
         """A day beyond all attempts of all steps, and of all their undos."""
         settings = self._settings
         timeouts = sum(
-            (step.complete_within or settings.step_timeout for step in self._workflow.steps), timedelta()
+            (
+                step.within if isinstance(step, Wait) else step.complete_within or settings.step_timeout
+                for step in self._workflow.steps
+            ),
+            timedelta(),
         )
         cool_offs = 2 * len(self._workflow.steps) * sum(settings.cool_offs, timedelta())
         attempts = settings.max_failures + len(settings.cool_offs) + 1
@@ -183,6 +187,8 @@ def _by_name(agents: Sequence[Agent], workflow: Workflow) -> dict[str, Agent]:
         agent.check()
         named[agent.name] = agent
     for step in workflow.steps:
+        if isinstance(step, Wait):
+            continue
         _check_offer(step, named.get(step.agent))
     return named
 

@@ -1,5 +1,6 @@
-"""What an author writes: workflows and their steps."""
+"""What an author writes: workflows, their steps, and what they wait for."""
 
-from triumvir.workflow.model import OnError, Step, Workflow
+from triumvir.workflow.model import OnError, Stage, Step, Workflow
+from triumvir.workflow.waiting import Wait
 
-__all__ = ["OnError", "Step", "Workflow"]
+__all__ = ["OnError", "Stage", "Step", "Wait", "Workflow"]

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from triumvir.contracts.names import NAME_PATTERN, is_name
 from triumvir.errors import DefinitionError, DefinitionFileError
+from triumvir.workflow.defaults import value_of
 from triumvir.workflow.document import Mapping, Node, Place, Scalar, Sequence, Unreadable, read
 from triumvir.workflow.durations import LONGEST, MILLISECOND, duration_of
 from triumvir.workflow.expressions import compiled
-from triumvir.workflow.model import Step, Workflow
+from triumvir.workflow.model import Stage, Step, Workflow
+from triumvir.workflow.waiting import Wait
 
 WORKFLOW_KEYS: Final = ("name", "version", "on_error", "steps")
 STEP_KEYS: Final = (
@@ -22,6 +24,8 @@ STEP_KEYS: Final = (
 )  # fmt: skip
 WORKFLOW_NEEDS: Final = ("name", "version", "steps")
 STEP_NEEDS: Final = ("name", "agent", "operation")
+WAIT_KEYS: Final = ("name", "signal", "within", "within_ms", "default", "when")
+WAIT_NEEDS: Final = ("name", "signal")
 _MEANT: Final = {
     "timeout": "complete_within", "if": "when", "condition": "when", "input": "select", "arguments": "select",
     "compensate": "undo", "compensation": "undo",
@@ -110,7 +114,7 @@ class _Reader:
             self.fault(node.place, (), problem)
         self.workflows.append(workflow)
 
-    def _steps(self, node: Node | None) -> list[Step]:
+    def _steps(self, node: Node | None) -> list[Stage]:
         if node is None:
             return []
         if not isinstance(node, Sequence):
@@ -120,17 +124,29 @@ class _Reader:
         made = [self._step(each, ("steps", index)) for index, each in enumerate(node.items)]
         return [step for step in made if step is not None]
 
-    def _step(self, node: Node, path: Path) -> Step | None:
+    def _step(self, node: Node, path: Path) -> Stage | None:
         so_far = len(self.faults)
-        members = self._members(node, path, "a step", STEP_KEYS, STEP_NEEDS)
+        if _is_wait(node):
+            members = self._members(node, path, "a wait", WAIT_KEYS, WAIT_NEEDS)
+            values = self._values(path, members, "within")
+            if members and not {"within", "within_ms"} & set(members):
+                self.fault(node.place, path, "within is missing; add within:")
+        else:
+            members = self._members(node, path, "a step", STEP_KEYS, STEP_NEEDS)
+            values = self._values(path, members, "complete_within")
+        made = Wait if _is_wait(node) else Step
+        return self._built(path, made, **values) if len(self.faults) == so_far else None
+
+    def _values(self, path: Path, members: dict[str, Node], span: str) -> dict[str, Any]:
+        """What its fields say. ``span``: the one that may be spelled in milliseconds instead."""
         values = {key: self._value((*path, key), value) for key, value in members.items()}
-        milliseconds = values.pop("complete_within_ms", None)
+        milliseconds = values.pop(f"{span}_ms", None)
         if milliseconds is not None:
-            if "complete_within" in values:
-                at = (*path, "complete_within_ms")
-                self.fault(self._place(at), at, "stands beside complete_within; leave one of them")
-            values["complete_within"] = milliseconds
-        return self._built(path, Step, **values) if len(self.faults) == so_far else None
+            if span in values:
+                at = (*path, f"{span}_ms")
+                self.fault(self._place(at), at, f"stands beside {span}; leave one of them")
+            values[span] = milliseconds
+        return values
 
     def _members(
         self, node: Node, path: Path, what: str, known: tuple[str, ...], needed: tuple[str, ...]
@@ -186,6 +202,10 @@ class _Reader:
         while path not in self._nodes and path:
             path, offset = path[:-1], None
         return _within(self._nodes[path], offset)
+
+
+def _is_wait(node: Node) -> bool:
+    return isinstance(node, Mapping) and any(key.text == "signal" for key, _ in node.items)
 
 
 def _within(node: Node, offset: int | None) -> Place:
@@ -255,6 +275,13 @@ def _duration(node: Node) -> timedelta:
         raise _Bad(str(error)) from None
 
 
+def _default(node: Node) -> Any:
+    value = value_of(node)
+    if value is None:
+        raise _Bad("is null; give a value, or leave the line out")
+    return value
+
+
 def _selection(node: Node) -> str:
     if isinstance(node, Sequence):
         raise _Bad("is a list; give one expression, or a mapping of names to expressions")
@@ -264,4 +291,5 @@ def _selection(node: Node) -> str:
 _READ: Final[dict[str, Callable[[Node], Any]]] = {
     "name": _name, "agent": _name, "operation": _name, "undo": _name, "on_error": _text, "when": _jmespath,
     "version": _number, "complete_within": _duration, "complete_within_ms": _milliseconds, "select": _selection,
+    "signal": _name, "within": _duration, "within_ms": _milliseconds, "default": _default,
 }  # fmt: skip

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
-from triumvir.contracts.names import NAME_PATTERN, is_name
 from triumvir.errors import DefinitionError
-from triumvir.workflow.durations import LONGEST, MILLISECOND
+from triumvir.workflow.durations import MILLISECOND
 from triumvir.workflow.expressions import Expression, compiled
+from triumvir.workflow.members import compiled_at, is_duration, members_of, require_name, span_of
+from triumvir.workflow.waiting import Wait, wait_of
 
 OnError = Literal["halt", "compensate"]
 MAX_STEPS: Final = 1000
@@ -50,11 +51,11 @@ class Step:
         for part in ("name", "agent", "operation", "undo"):
             value = getattr(self, part)
             if value is not None or part != "undo":
-                _require_name(value, part, where=where, path=(part,))
+                require_name(value, part, where=where, path=(part,))
         if self.undo == self.operation:
             problem = "undo is the operation itself; name another operation"
             raise DefinitionError(problem, where=where, path=("undo",))
-        if self.complete_within is not None and not _is_duration(self.complete_within):
+        if self.complete_within is not None and not is_duration(self.complete_within):
             problem = (
                 f"complete_within is {self.complete_within!r}; give a timedelta of whole"
                 " milliseconds, above zero, a year at most"
@@ -64,7 +65,7 @@ class Step:
             _check_arguments(self.select, where)
             object.__setattr__(self, "select", MappingProxyType(dict(sorted(self.select.items()))))
         for path, text in self._texts():
-            _compiled(text, where, path)
+            compiled_at(text, where, path)
 
     def _texts(self) -> list[tuple[tuple[str, ...], Any]]:
         found: list[tuple[tuple[str, ...], Any]] = [] if self.when is None else [(("when",), self.when)]
@@ -79,9 +80,13 @@ class Step:
         return [(path, compiled(text)) for path, text in self._texts()]
 
 
+Stage: TypeAlias = Step | Wait
+"""What a workflow is made of: an operation of an agent, or a wait for a signal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A kind of order: its steps run one after another.
+    """A kind of order: its steps, each a :class:`Step` or a :class:`Wait`, run one after another.
 
     ``version`` is a whole number from 1; a version never changes once it is registered. ``steps``: 1 to 1000, with
     names of their own. ``on_error`` is what follows when a step fails for good: ``halt`` (rest in ``error`` until an
@@ -91,11 +96,11 @@ class Workflow:
 
     name: str
     version: int
-    steps: Sequence[Step]
+    steps: Sequence[Stage]
     on_error: OnError = "halt"
 
     def __post_init__(self) -> None:
-        _require_name(self.name, "workflow name", path=("name",))
+        require_name(self.name, "workflow name", path=("name",))
         where = f"workflow {self.name!r}"
         if not isinstance(self.steps, Iterable):
             raise DefinitionError(f"{where}: steps is {self.steps!r}; give a list of steps")
@@ -118,15 +123,18 @@ class Workflow:
     def _check_steps(self, where: str) -> None:
         earlier: list[str] = []
         for index, step in enumerate(self.steps):
-            if not isinstance(step, Step):
+            if not isinstance(step, Step | Wait):
                 raise DefinitionError(
-                    f"{step!r} is not a Step; write Step(name, agent=…, operation=…)",
+                    f"{step!r} is not a Step; write Step(name, agent=…, operation=…) or Wait(name, signal=…, within=…)",
                     where=where,
                     path=("steps", index),
                 )
             if step.name in earlier:
                 problem = f"two steps are named {step.name!r}; rename one"
                 raise DefinitionError(problem, where=where, path=("steps", index, "name"))
+            if isinstance(step, Wait) and self.wait_for(step.signal) != (index + 1, step):
+                problem = f"two steps wait for the signal {step.signal!r}; give each a signal of its own"
+                raise DefinitionError(problem, where=where, path=("steps", index, "signal"))
             _check_references(step, earlier, where, ("steps", index))
             earlier.append(step.name)
 
@@ -135,9 +143,19 @@ class Workflow:
         """Whether deciding on an order needs its payload: a step has a condition or a selection."""
         return any(step.when is not None or step.select is not None for step in self.steps)
 
-    def step(self, step_no: int) -> Step:
+    def step(self, step_no: int) -> Stage:
         """The step with this ordinal, counted from 1."""
         return self.steps[step_no - 1]
+
+    def wait_for(self, signal: str) -> tuple[int, Wait] | None:
+        """The step that waits for this signal, with its ordinal; None if there is none."""
+        waits = ((no, step) for no, step in enumerate(self.steps, start=1) if isinstance(step, Wait))
+        return next(((no, step) for no, step in waits if step.signal == signal), None)
+
+    @property
+    def signals(self) -> list[str]:
+        """The signals that steps wait for, in order."""
+        return [step.signal for step in self.steps if isinstance(step, Wait)]
 
     def to_json(self) -> str:
         """One spelling per definition, so that equal definitions have equal digests."""
@@ -161,7 +179,7 @@ class Workflow:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DefinitionError(f"not a workflow definition: {error}; give one JSON object") from None
-        members = _members_of(value, "workflow", ("name", "version", "steps"), ("on_error",))
+        members = members_of(value, "workflow", ("name", "version", "steps"), ("on_error",))
         steps = members.pop("steps")
         if not isinstance(steps, list):
             raise DefinitionError(f"workflow: steps is {steps!r:.80}; give a list of steps")
@@ -172,7 +190,9 @@ class Workflow:
         return hashlib.sha256(self.to_json().encode()).digest()
 
 
-def _step_members(step: Step) -> dict[str, Any]:
+def _step_members(step: Stage) -> dict[str, Any]:
+    if isinstance(step, Wait):
+        return step.members()
     members: dict[str, Any] = {"name": step.name, "agent": step.agent, "operation": step.operation}
     if step.undo is not None:
         members["undo"] = step.undo
@@ -185,43 +205,16 @@ def _step_members(step: Step) -> dict[str, Any]:
     return members
 
 
-def _step_of(value: object, step_no: int) -> Step:
+def _step_of(value: object, step_no: int) -> Stage:
     where = f"step {step_no}"
+    if isinstance(value, dict) and "signal" in value:
+        return wait_of(value, where)
     optional = ("undo", "complete_within_ms", "when", "select")
-    members = _members_of(value, where, ("name", "agent", "operation"), optional)
+    members = members_of(value, where, ("name", "agent", "operation"), optional)
     within = members.pop("complete_within_ms", None)
     if within is None:
         return Step(**members)
-    longest = LONGEST // MILLISECOND
-    if isinstance(within, bool) or not isinstance(within, int) or not 1 <= within <= longest:
-        raise DefinitionError(f"{where}: complete_within_ms is {within!r:.80}; give 1 to {longest}")
-    return Step(**members, complete_within=timedelta(milliseconds=within))
-
-
-def _members_of(
-    value: object, where: str, needed: tuple[str, ...], optional: tuple[str, ...]
-) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DefinitionError(f"{where} is {value!r:.80}; give an object with {', '.join(needed)}")
-    missing = [name for name in needed if name not in value]
-    if missing:
-        raise DefinitionError(f"{where}: {missing[0]} is missing; add it")
-    unknown = sorted(set(value) - {*needed, *optional})
-    if unknown:
-        allowed = ", ".join((*needed, *optional))
-        raise DefinitionError(f"{where}: {unknown[0]!r:.80} is unknown; the members are {allowed}")
-    return dict(value)
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, timedelta) and timedelta(0) < value <= LONGEST and not value % MILLISECOND
-
-
-def _require_name(
-    value: object, what: str, *, where: str | None = None, path: tuple[str | int, ...] = ()
-) -> None:
-    if not isinstance(value, str) or not is_name(value):
-        raise DefinitionError(f"{what} is {value!r}; it must match {NAME_PATTERN}", where=where, path=path)
+    return Step(**members, complete_within=span_of(within, where, "complete_within_ms"))
 
 
 def _check_arguments(select: Mapping[str, str], where: str) -> None:
@@ -236,19 +229,7 @@ def _check_arguments(select: Mapping[str, str], where: str) -> None:
             raise DefinitionError(problem, where=where, path=("select",))
 
 
-def _compiled(text: object, where: str, path: tuple[str, ...]) -> Expression:
-    field_name = ".".join(path)
-    if not isinstance(text, str):
-        problem = f"{field_name} is {text!r:.80}; give a JMESPath expression as text"
-        raise DefinitionError(problem, where=where, path=path)
-    try:
-        return compiled(text)
-    except DefinitionError as error:
-        problem = f"{field_name} {error.problem}"
-        raise DefinitionError(problem, where=where, path=path, offset=error.offset) from None
-
-
-def _check_references(step: Step, earlier: list[str], where: str, path: tuple[str | int, ...]) -> None:
+def _check_references(step: Stage, earlier: list[str], where: str, path: tuple[str | int, ...]) -> None:
     """An expression looks at earlier steps only: their results are the same whenever it is worked out."""
     for within, expression in step.expressions():
         for name in sorted(expression.steps or ()):

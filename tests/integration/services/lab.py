@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from tests.waiting import eventually
 from triumvir.agent import Agent, Context
 from triumvir.errors import Permanent, Transient
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Step, Wait, Workflow
 
 BOOKINGS = "create table public.bookings (key text not null, call int not null)"
 
@@ -286,6 +286,18 @@ def _baffled() -> Iterator[Step]:
 _HASTY = timedelta(seconds=1.5)
 """A deadline that tests wait for, and that a call which is to keep it keeps on a slow machine, too."""
 
+
+def _waiting(name: str, within: timedelta, *, default: bool = True) -> Workflow:
+    """A step, an approval, and a step that needs it."""
+    no = {"approved": False} if default else None
+    steps: list[Step | Wait] = [
+        *_steps("lab", "a"),
+        Wait("approve", signal="approval", within=within, default=no),
+        Step("b", agent="lab", operation="b", undo="un-b", when="steps.approve.result.approved"),
+    ]
+    return Workflow(name, 1, steps, on_error="compensate")
+
+
 WORKFLOWS = [
     Workflow("trio", 1, list(_steps("lab", "a", "b", "c")), on_error="compensate"),
     Workflow("trio-halt", 1, list(_steps("lab", "a", "b", "c")), on_error="halt"),
@@ -311,4 +323,8 @@ WORKFLOWS = [
     *(_solo(name) for name in ("typed", "plain", "busy")),
     _solo("book"),
     _solo("session"),
+    _waiting("patient", timedelta(days=1)),
+    _waiting("hasty-approval", _HASTY),
+    _waiting("needs-approval", _HASTY, default=False),
+    Workflow("only-waits", 1, [Wait("approve", signal="approval", within=timedelta(days=1))]),
 ]

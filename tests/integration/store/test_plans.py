@@ -138,7 +138,7 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "step_states": ["completed"] * count, "calls": [1] * count, "effects": ["certain"] * count,
         "results": ["{}"] * count, "errors": [None] * count, "undo_states": [None] * count,
         "undo_tries": [0] * count, "undo_generations": [0] * count, "undo_errors": [None] * count,
-        "step_generations": [0] * count, "by_hands": [False] * count,
+        "step_generations": [0] * count, "by_hands": [False] * count, "waits_left": [None] * count,
     }  # fmt: skip
     history: dict[str, Any] = {
         "log_orders": nos, "ns": [history + 1 for history in histories], "ats": [now] * count,

@@ -97,7 +97,7 @@ async def test_a_locked_order_is_not_held(connection: asyncpg.Connection) -> Non
 @pytest.mark.parametrize(
     ("constraint", "values"),
     [
-        ("steps_state_check", "1, 1, 1, 'waiting', 'none', null, null"),
+        ("steps_state_check", "1, 1, 1, 'asleep', 'none', null, null"),
         ("steps_effect_check", "1, 1, 1, 'running', 'maybe', null, null"),
         ("completed_is_certain", "1, 1, 1, 'completed', 'certain', null, null"),
         ("completed_is_certain", "1, 1, 1, 'completed', 'unknown', '1', null"),

@@ -11,7 +11,7 @@ from triumvir.cli.app import execute
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 COMMANDS = (
     "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
-    "orders", "orders list", "orders show", "orders cancel",
+    "orders", "orders list", "orders show", "orders cancel", "orders signal",
     "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
     "orders pause", "orders unpause", "workflows pause", "workflows unpause",
     "agents", "agents list", "agents pause", "agents unpause", "pauses", "pauses list", "pauses log",

@@ -8,7 +8,14 @@ from typing import Any
 
 from tests.house.source import ROOT
 from triumvir.cli.workflow_schema import workflow_schema
-from triumvir.workflow.files import STEP_KEYS, STEP_NEEDS, WORKFLOW_KEYS, WORKFLOW_NEEDS
+from triumvir.workflow.files import (
+    STEP_KEYS,
+    STEP_NEEDS,
+    WAIT_KEYS,
+    WAIT_NEEDS,
+    WORKFLOW_KEYS,
+    WORKFLOW_NEEDS,
+)
 
 PUBLISHED = ROOT / "docs" / "contract" / "workflow.schema.json"
 
@@ -20,17 +27,17 @@ def test_the_published_schema_is_the_one_of_this_release() -> None:
 
 
 def test_it_knows_the_keys_of_the_reader() -> None:
-    workflow: dict[str, Any] = workflow_schema()["$defs"]["workflow"]
-    step: dict[str, Any] = workflow["properties"]["steps"]["items"]
+    known: dict[str, Any] = workflow_schema()["$defs"]
+    workflow, step, wait = known["workflow"], known["step"], known["wait"]
     assert (tuple(workflow["properties"]), workflow["required"]) == (WORKFLOW_KEYS, list(WORKFLOW_NEEDS))
     assert (tuple(step["properties"]), step["required"]) == (STEP_KEYS, list(STEP_NEEDS))
+    assert (tuple(wait["properties"]), wait["required"]) == (WAIT_KEYS, list(WAIT_NEEDS))
     assert workflow["additionalProperties"] is step["additionalProperties"] is False
+    assert wait["additionalProperties"] is False
 
 
 def test_its_patterns_take_what_the_reader_takes() -> None:
-    step: dict[str, Any] = workflow_schema()["$defs"]["workflow"]["properties"]["steps"]["items"][
-        "properties"
-    ]
+    step: dict[str, Any] = workflow_schema()["$defs"]["step"]["properties"]
     durations = step["complete_within"]["pattern"]
     assert [bool(re.search(durations, text)) for text in ("1m30s", "0.5h", "30", "soon", "")] == [
         True, True, False, False, False,

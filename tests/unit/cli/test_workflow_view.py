@@ -13,7 +13,7 @@ from rich.text import Text
 from tests.unit.workflow.test_model import WORKFLOWS
 from triumvir.cli import workflow_view
 from triumvir.errors import DefinitionError
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Step, Wait, Workflow
 
 GIFT = Workflow(
     "gift-order",
@@ -31,11 +31,12 @@ GIFT = Workflow(
             select={"amount": "payload.total", "gift": "steps.redeem.result"},
         ),
         Step("pack", agent="packing", operation="pack", select="payload.lines[*].sku"),
+        Wait("approve", signal="approval", within=timedelta(days=2), default={"approved": False}),
     ],
     "compensate",
 )
 
-_NODE = r'(?P<id>[a-z]+[0-9]*)(?P<shape>\(\["[^"]*"\]\)|\["[^"]*"\]|\{"[^"]*"\})?'
+_NODE = r'(?P<id>[a-z]+[0-9]*)(?P<shape>\(\["[^"]*"\]\)|\["[^"]*"\]|\[/"[^"]*"/\]|\{"[^"]*"\})?'
 
 
 class Chart:
@@ -74,7 +75,7 @@ class Chart:
             return
         if node in self.labels:
             raise ValueError(f"{node} is labelled twice")
-        text = shape.strip("[](){}").strip('"').replace("<br/>", "\n")
+        text = shape.strip("[](){}/").strip('"').replace("<br/>", "\n")
         if re.search(r"[<>&;`#]", re.sub(r"#\d+;", "", text)):
             raise ValueError(f"{text} may mean something else")
         self.labels[node] = re.sub(r"#(\d+);", lambda code: chr(int(code[1])), text)
@@ -94,6 +95,7 @@ def test_a_flowchart_has_every_step_condition_selection_time_and_undo() -> None:
         "w3": "payload.total > `0` && payload.a == 'x|y]\"'",
         "s3": "charge\ncards/charge\namount = payload.total\ngift = steps.redeem.result\nwithin 1m30s",
         "s4": "pack\npacking/pack\nselect payload.lines[*].sku",
+        "s5": 'approve\nwaits for signal approval\nwithin 2d\ndefault {"approved":false}',
         "done": "processed",
         "u2": "cards/restore",
         "u3": "cards/refund",
@@ -108,7 +110,8 @@ def test_a_flowchart_has_every_step_condition_selection_time_and_undo() -> None:
         ("w3", "s3", "true"),
         ("w3", "s4", "false, charge is skipped"),
         ("s3", "s4", ""),
-        ("s4", "done", ""),
+        ("s4", "s5", ""),
+        ("s5", "done", ""),
         ("s2", "u2", "undo"),
         ("s3", "u3", "undo"),
         ("u3", "u2", ""),
@@ -169,6 +172,11 @@ def test_the_text_has_every_step_with_all_that_is_said_of_it() -> None:
         "  │    runs       packing/pack",
         "  │    select     payload.lines[*].sku",
         "  │    within     TRIUMVIR_STEP_TIMEOUT",
+        "  │",
+        "  5  approve",
+        "  │    waits for  signal approval",
+        "  │    within     2d",
+        '  │    default    {"approved":false}',
         "  │",
         "  ▼",
         "     processed, with the result of the last step that ran",

@@ -32,12 +32,16 @@ class Line:
 
     def __init__(self) -> None:
         self.queries: list[int] = []
+        self.signals: list[tuple[str, str, Any]] = []
 
     async def follow(self) -> None:
         pass
 
     async def query(self, order_id: str, from_sequence: int) -> None:
         self.queries.append(from_sequence)
+
+    async def signal(self, order_id: str, name: str, data: Any) -> None:
+        self.signals.append((order_id, name, data))
 
     async def cancel(self, order_id: str, reason: str | None) -> None:
         pass
@@ -197,6 +201,18 @@ async def test_whoever_waits_asks_for_what_is_missing(monkeypatch: pytest.Monkey
     assert await eventually(lambda: line.queries, within=5) == [2]
     receive(order, status("retrying", 2))
     assert await watching == ["received", "retrying", "completed"]
+
+
+async def test_what_came_of_a_signal_says_nothing_of_where_the_order_stands() -> None:
+    line = Line()
+    order = submitted(line)
+    await order.signal("approval", {"approved": True})
+    assert line.signals == [("1", "approval", {"approved": True})]
+    receive(
+        order, status("received", 1), status("held", 2), status("signalled", 3), status("signal_refused", 4)
+    )
+    assert order.status is not None
+    assert order.status.status == "held"
 
 
 async def test_a_closed_client_ends_every_wait() -> None:

@@ -19,6 +19,7 @@ from triumvir.contracts.messages import (
     AnyMessage,
     OrderCancel,
     OrderQuery,
+    OrderSignal,
     OrderSubmit,
     SchedulerWake,
     Status,
@@ -45,6 +46,7 @@ _SAMPLES: tuple[AnyMessage, ...] = (
         progress=True,
     ),
     OrderCancel(order_id="2026-0001", reason="changed my mind"),
+    OrderSignal(order_id="2026-0001", name="approval", data=JsonText.of({"approved": True, "by": "Zoë"})),
     OrderQuery(order_id="2026-0001", from_sequence=2),
     StepExecute(
         order_no=7,

@@ -59,7 +59,7 @@ left join created c on true;
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace, o.digest,
        t.n, t.at, t.why, t.step_no, t.status, t.sequence,
        case when t.status = 'completed' then
-           (select s.result from steps s where s.no = o.no and s.result is not null
+           (select s.result from steps s where s.no = o.no and s.result is not null and s.state = 'completed'
             order by s.step_no desc limit 1) end as result
 from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
 join orders o on o.client = k.client and o.order_id = k.order_id
@@ -72,7 +72,7 @@ join lateral (
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
        t.n, t.at, t.why, t.step_no, t.status, t.sequence,
        case when t.status = 'completed' then
-           (select s.result from steps s where s.no = o.no and s.result is not null
+           (select s.result from steps s where s.no = o.no and s.result is not null and s.state = 'completed'
             order by s.step_no desc limit 1) end as result
 from orders o join transitions t on t.no = o.no
 where o.client = :client::text and o.order_id = :order_id::text and t.sequence >= :first::int

@@ -1,11 +1,11 @@
 -- name: insert_commands
 -- Taken down without a look at the order: looking first would lose a cancel that crosses its submission. A message id is
 -- one within its order: kept as `order_id message_id` (an order id has no blank), so that the constraint, which releases
--- before this one name in their inserts, stands. Pauses are written as what the release before refuses. Shows what is new.
+-- before this one name in their inserts, stands. Pauses and signals are written as what the release before refuses. Shows what is new.
 insert into commands (client, order_id, message_id, kind, data, action)
 select u.client, u.order_id, u.order_id || ' ' || u.message_id,
-       case when u.kind in ('pause', 'unpause') then 'retry' else u.kind end, u.data,
-       case when u.kind in ('pause', 'unpause') then u.kind end
+       case when u.kind in ('pause', 'unpause', 'signal') then 'retry' else u.kind end, u.data,
+       case when u.kind in ('pause', 'unpause', 'signal') then u.kind end
 from unnest(:clients::text[], :order_ids::text[], :message_ids::text[], :kinds::text[], :data::text[])
      as u(client, order_id, message_id, kind, data)
 on conflict (client, message_id) do nothing

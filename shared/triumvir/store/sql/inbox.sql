@@ -124,11 +124,13 @@ where no = :no::bigint and step_no = :step_no::smallint and direction = :directi
 for no key update;
 
 -- name: close_expired
--- The supervisor's only write here: no agent may begin these requests any more. Shows what was begun before.
+-- The supervisor's only write here: no agent may begin these requests any more. Shows what was begun before. A step that
+-- waits for a signal has no request.
 insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
 select u.no, u.step_no, u.direction, 0, 'fenced', u.fence
 from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[])
      as u(no, step_no, direction, fence)
+where not exists (select from steps s where s.no = u.no and s.step_no = u.step_no and s.state = 'waiting')
 order by u.no, u.step_no, u.direction
 on conflict (no, step_no, direction) do update set
     refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)

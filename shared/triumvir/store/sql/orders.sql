@@ -12,7 +12,7 @@ select clock_timestamp() as now,
        o.paused_by, o.cancel_requested, o.failure_count, o.unbegun_count, o.sequence, o.history, o.progress,
        o.told_retrying, o.told_held, o.status_queue, o.trace, o.ended_at,
        s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
-       s.undo_generation, s.undo_error, s.generation, s.by_hand,
+       s.undo_generation, s.undo_error, s.generation, s.by_hand, s.wait_left,
        case when o.attempt = 0 then
            (select d.payload from order_documents d where d.client = o.client and d.order_id = o.order_id)
        end as payload,
@@ -55,16 +55,18 @@ with moved as (
     returning o.no
 ), stepped as (
     insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
-                            undo_generation, undo_error, generation, by_hand)
+                            undo_generation, undo_error, generation, by_hand, wait_left)
     select * from unnest(
         :step_orders::bigint[], :step_nos::smallint[], :step_attempts::int[], :step_states::text[], :calls::int[],
         :effects::text[], :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[],
-        :undo_generations::int[], :undo_errors::text[], :step_generations::int[], :by_hands::boolean[])
+        :undo_generations::int[], :undo_errors::text[], :step_generations::int[], :by_hands::boolean[],
+        :waits_left::interval[])
     on conflict (no, step_no) do update set
         attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
         result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
         undo_tries = excluded.undo_tries, undo_generation = excluded.undo_generation,
-        undo_error = excluded.undo_error, generation = excluded.generation, by_hand = excluded.by_hand
+        undo_error = excluded.undo_error, generation = excluded.generation, by_hand = excluded.by_hand,
+        wait_left = excluded.wait_left
 ), logged as (
     insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
     select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence

@@ -3,7 +3,11 @@
 -- name: list_orders
 -- The newest orders that match; a filter that is null matches all.
 select o.client, o.order_id, o.workflow, o.version, o.state, o.attempt, o.step, o.failure_count, o.held_by,
-       o.held_at, o.paused_at, o.paused_by, o.locked_by is not null as locked, o.complete_by, o.not_before, o.received_at, o.ended_at
+       o.held_at, o.paused_at, o.paused_by,
+       o.locked_by is not null as locked,
+       exists (select from steps s where s.no = o.no and s.step_no = o.step and s.state = 'waiting'
+               and o.state = 'processing') as waiting,
+       o.complete_by, o.not_before, o.received_at, o.ended_at
 from orders o
 where (:state::text is null or o.state = :state::text)
   and (:client::text is null or o.client = :client::text)

@@ -33,6 +33,7 @@ from triumvir.lifecycle import (
     SendStatus,
     decide,
     set_aside,
+    waiting_step,
 )
 from triumvir.runtime import outgoing
 from triumvir.runtime.decisions import policy_of
@@ -115,17 +116,17 @@ class RehearsedOrder:
         """Something may have changed: look again."""
         self._moved.set()
 
-    async def play(self, cancels: Sequence[datetime], until: datetime) -> str | None:
-        """Until it rests and nothing is under way; why it does not rest, if so."""
-        cancels = sorted(cancels)
+    async def play(self, asked: Sequence[tuple[datetime, Event]], until: datetime) -> str | None:
+        """Until it rests and nothing is under way; why it does not rest, if so. ``asked``: by client or operators."""
+        asked = sorted(asked, key=lambda each: each[0])
         while True:
             self._moved.clear()
             self._agents.check()
-            while cancels and cancels[0] <= self.clock.now():
-                cancels = cancels[1:]
-                self.cancel()
+            while asked and asked[0][0] <= self.clock.now():
+                self._apply(asked[0][1])
+                asked = asked[1:]
             self._do_what_is_due()
-            times = [*self._times(), *cancels[:1]]
+            times = [*self._times(), *(at for at, _ in asked[:1])]
             if not times and not self._agents.busy and not self._moved.is_set():
                 return self._stuck()
             if self.clock.now() >= until:
@@ -182,6 +183,8 @@ class RehearsedOrder:
     def _supervise(self) -> bool:
         record, now = self.record, self.clock.now()
         recovery, release = self._recovery(), self._release()
+        if recovery is not None and recovery <= now and waiting_step(record) is not None:
+            return self._apply(Expired(begun=False))
         if recovery is not None and recovery <= now:
             key = (record.no, record.step or 0, record.direction)
             begun, calls = self._agents.inbox.close_expired(key, record.fence)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
+from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.names import Direction
 from triumvir.errors import ConfigurationError, OperationError, Permanent, Transient
+from triumvir.lifecycle import CancelRequested, Event, Signalled
 from triumvir.testing.rehearsing.clock import START
 from triumvir.testing.rehearsing.faults import Fault, Kind, Point
-from triumvir.workflow import Workflow
+from triumvir.workflow import Wait, Workflow
 
 Seconds = float | timedelta
 """A number is seconds."""
@@ -25,7 +27,7 @@ class FaultPlan:
         self._workflow = workflow
         self._names = agents
         self._faults: list[Fault] = []
-        self._cancels: list[datetime] = []
+        self._asked: list[tuple[datetime, Event]] = []
         self._absent: dict[str, datetime | None] = {}
 
     def fail(
@@ -137,7 +139,18 @@ class FaultPlan:
 
     def cancel_at(self, time: Seconds) -> None:
         """The client cancels so long after its order was accepted."""
-        self._cancels.append(START + timedelta(seconds=_seconds("time", time)))
+        self._asked.append((_time(time), CancelRequested()))
+
+    def signal(self, name: str, data: Any = None, *, at: Seconds) -> None:
+        """The signal of this name comes so long after the acceptance of the order, with ``data``, a JSON value;
+        ``at=0``: before any step is begun.
+        """
+        if self._workflow.wait_for(name) is None:
+            known = _list(self._workflow.signals)
+            raise ConfigurationError(
+                f"signal: no step of {self._workflow.name} waits for {name!r}; the signals are {known}"
+            )
+        self._asked.append((_time(at), Signalled(name, JsonText.of(data).text)))
 
     def cancel_during(self, step: str, *, undo: bool = False) -> None:
         """The client cancels while the step's first call is being made."""
@@ -167,6 +180,10 @@ class FaultPlan:
             raise ConfigurationError(
                 f"{kind}: there is no step {step!r} in {self._workflow.name}; there are {names}"
             )
+        if isinstance(found, Wait):
+            raise ConfigurationError(
+                f"{kind}: step {step!r} waits for signal {found.signal!r} and calls nothing; use signal(), or nothing"
+            )
         if undo and found.undo is None:
             raise ConfigurationError(f"{kind}: step {step!r} has no undo")
         times, skip = how_often
@@ -179,6 +196,10 @@ class FaultPlan:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+def _time(value: Seconds) -> datetime:
+    return START + timedelta(seconds=_seconds("time", value))
 
 
 def _seconds(what: str, value: Seconds) -> float:
