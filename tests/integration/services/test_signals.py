@@ -10,7 +10,8 @@ from tests.integration.services.workbench import Workbench, new_id
 from tests.waiting import eventually
 from triumvir.client import Order
 from triumvir.errors import OrderCancelled, OrderCompensated
-from triumvir.store.operators import ask_signal
+from triumvir.lifecycle import Action
+from triumvir.store.operators import ask_move, ask_signal
 from triumvir.store.reads import OrderDetail
 
 YES = {"approved": True, "by": "ann"}
@@ -27,6 +28,16 @@ async def until_waiting(bench: Workbench, order_id: str) -> OrderDetail:
     found = await eventually(look, what=f"{order_id} to wait")
     assert found is not None
     return found
+
+
+async def until_answered(bench: Workbench, order_id: str, times: int) -> None:
+    """Until so many signals were answered, whether they count or not."""
+
+    async def look() -> bool:
+        told = [row.status for row in (await bench.detail(order_id)).history]
+        return told.count("signalled") + told.count("signal_refused") == times
+
+    await eventually(look, what=f"{times} answers to signals of {order_id}")
 
 
 async def waiting(bench: Workbench, workflow: str = "patient", **payload: Any) -> Order:
@@ -77,7 +88,7 @@ async def test_a_signal_before_its_step_is_reached_is_kept(bench: Workbench) -> 
     order = await bench.submit("patient", {"a": "gate"})
     await bench.until_called(order.order_id, "a")
     await order.signal("approval", YES)
-    await bench.until_cancel_is_taken(order.order_id)
+    await until_answered(bench, order.order_id, 1)
     bench.open_gate(order.order_id)
     assert await bench.told(order) == ["received", "signalled", "completed"]
     assert calls(bench, order) == ["a", "b"]
@@ -126,7 +137,7 @@ async def test_of_two_signals_the_first_counts_and_the_second_is_told_so(bench: 
     await bench.until_called(order.order_id, "a")
     await order.signal("approval", YES)
     await order.signal("approval", {"approved": False})
-    await bench.until_cancel_is_taken(order.order_id)
+    await until_answered(bench, order.order_id, 2)
     bench.open_gate(order.order_id)
     assert await bench.told(order) == ["received", "signalled", "signal_refused", "completed"]
     assert calls(bench, order) == ["a", "b"]
@@ -214,3 +225,17 @@ async def test_an_operator_sends_a_signal_and_the_history_says_who_and_why(bench
     assert (await bench.told(order))[-1] == "completed"
     history = (await bench.detail(order.order_id)).history
     assert "signal approval from operator:ann (by phone) came for approve" in [row.why for row in history]
+
+
+async def test_a_paused_wait_keeps_its_time_and_the_signal_that_comes_meanwhile(bench: Workbench) -> None:
+    order, client = await waiting(bench), bench.account.name
+    moves: list[Action] = ["pause", "unpause"]
+    for action in moves:
+        await ask_move(bench.db, client, order.order_id, action, who="operator:ann", reason=None, fence=None)
+        if action == "pause":
+            await bench.until_state(order.order_id, "pending")
+            await order.signal("approval", YES)
+            await until_answered(bench, order.order_id, 1)
+            assert (await bench.detail(order.order_id)).steps[1].state == "signalled"
+    assert (await bench.told(order))[-1] == "completed"
+    assert calls(bench, order) == ["a", "b"]

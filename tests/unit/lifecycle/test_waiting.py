@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from tests.unit.lifecycle.one_order import OneOrder
 from triumvir.contracts.json_text import JsonText
-from triumvir.lifecycle import Expired, Moment, OperatorAsked, Signalled, waiting_step
-from triumvir.lifecycle.dispatch import hold
-from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle import PAUSED, Expired, OperatorAsked, Signalled, waiting_step
 from triumvir.workflow import OnError, Stage, Step, Wait, Workflow
 
 DAY = timedelta(days=1)
@@ -217,28 +214,25 @@ def test_a_cancel_that_waits_for_an_answer_comes_before_a_signal() -> None:
     assert "a cancel came first" in order.last.log[-1].why
 
 
-def test_a_wait_that_is_held_goes_on_with_the_time_that_was_left() -> None:
+def test_a_wait_that_is_paused_stands_still_at_once_and_goes_on_with_the_time_that_was_left() -> None:
     order = ordered(approval(), step("ship"))
     order.wait(3600)
-    draft = Draft(order.record, order.workflow, Moment(order.now, UUID(int=7)), order.policy)
-    hold(draft, "operation:a/b")
-    order.record = draft.decision().record
-    assert order.state == "pending"
+    order.on(OperatorAsked("pause", "ann"))
+    assert (order.state, order.record.held_by) == ("pending", PAUSED)
+    assert "takes effect" not in order.last.log[0].why
     order.wait(10 * DAY.total_seconds())
-    order.release()
+    order.on(OperatorAsked("unpause", "ann"))
     order.claim()
     assert order.record.complete_by == order.now + DAY - timedelta(hours=1)
     assert order.entry().wait_left is None
 
 
-def test_a_signal_for_a_wait_that_is_held_is_kept() -> None:
+def test_a_signal_for_a_wait_that_is_paused_is_kept() -> None:
     order = ordered(approval(), step("ship"))
-    draft = Draft(order.record, order.workflow, Moment(order.now, UUID(int=7)), order.policy)
-    hold(draft, "operation:a/b")
-    order.record = draft.decision().record
+    order.on(OperatorAsked("pause", "ann"))
     signal(order, 1)
-    assert order.entry().state == "signalled"
-    order.release()
+    assert (order.entry().state, order.record.held_by) == ("signalled", PAUSED)
+    order.on(OperatorAsked("unpause", "ann"))
     order.claim()
     assert order.entry().state == "completed"
     assert order.requests[-1].step_no == 2
