@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup node lint test unit faults bench demo dev docs lock clean
+.PHONY: help setup node lint test unit faults search bench demo dev docs lock clean
 
 PYTHON := .venv/bin/python
 CODE := shared services examples tests benchmarks docs/site
@@ -31,10 +31,13 @@ test: node lint ## everything but the slow faults, on real servers; WORKERS=N fi
 	$(PYTHON) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup ## tests that need no server
-	$(PYTHON) -m pytest tests/unit tests/property tests/house
+	$(PYTHON) -m pytest tests/unit tests/property tests/house -m "not slow"
 
 faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers
 	$(PYTHON) -m pytest tests/faults -m faults
+
+search: setup ## every state that a small world can reach with up to four faults in it; prints how many
+	$(PYTHON) -m pytest tests/property -m slow
 
 bench: setup ## orders per second, latency and cost, beside the bare client library
 	$(PYTHON) -m benchmarks.orders
