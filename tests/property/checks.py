@@ -26,6 +26,7 @@ from triumvir.lifecycle import (
     SendStatus,
     StepRecord,
     is_legal,
+    waiting_step,
 )
 from triumvir.workflow import Workflow
 
@@ -163,7 +164,20 @@ def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: date
         counted = after.failure_count > before.failure_count
         assert not counted or event.begun or answered, "an attempt that nobody began was counted"
     if isinstance(event, OperatorAsked) and event.action in ("pause", "unpause"):
-        _check_pause(before, after)
+        if waiting_step(before) is None or after.state == "processing":
+            _check_pause(before, after)
+        else:
+            _check_paused_wait(before, after, now)
+
+
+def _check_paused_wait(before: OrderRecord, after: OrderRecord, now: datetime) -> None:
+    """Nothing is under way: it stands still at once, and keeps the time it has left."""
+    step, until = waiting_step(before), before.complete_by
+    assert step is not None
+    assert until is not None
+    assert (after.state, after.locked_by, after.held_by) == ("pending", None, PAUSED)
+    assert after.step_record(step.step_no) == replace(step, wait_left=until - now), "its time is not kept"
+    assert (after.failure_count, after.unbegun_count) == (before.failure_count, before.unbegun_count)
 
 
 def _check_pause(before: OrderRecord, after: OrderRecord) -> None:

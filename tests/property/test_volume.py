@@ -84,6 +84,7 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
     ),
     "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
     "second-signal-counts": (signals, "_SURPLUS", {}),
+    "held-wait-begins-anew": (dispatch, "keep_time_left", _nothing),
     "kept-signal-forgotten": (dispatch, "take_kept_signal", lambda draft, step_no: False),
     "default-never-counts": (sys.modules["triumvir.lifecycle.decide"], "wait_expired", lambda draft: False),
     "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
