@@ -19,6 +19,7 @@ from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
+from triumvir_supervisor.aged import AgedOrders
 from triumvir_supervisor.dead import DeadQueues
 from triumvir_supervisor.holds import Holds
 from triumvir_supervisor.lone import LoneDocuments
@@ -37,7 +38,8 @@ async def serve(once: bool, chassis: Chassis) -> None:
     documents = await orders_database(chassis, store)
     lone = LoneDocuments(store.session("lone documents"), relay, documents, settings, instance)
     overdue = Overdue(store.session("overdue"), relay, decider, settings)
-    passes = Passes(overdue, Holds(store.session("holds"), relay, documents))
+    aged = AgedOrders(store.session("aged"), relay, decider, settings)
+    passes = Passes(overdue, Holds(store.session("holds"), relay, documents), aged)
     dead = DeadQueues(chassis, broker, store, Undeliverable(store.session("dead letters"), relay, settings))
     upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.drain if once else dead.watch)
     await Lease(chassis, store.session("lease")).start(chassis)
@@ -49,6 +51,7 @@ async def serve(once: bool, chassis: Chassis) -> None:
         return
     chassis.add_loop(Loop("overdue", passes.step, settings.supervisor_interval))
     chassis.add_loop(Loop("upkeep", upkeep.step, EVERY))
+    chassis.add_loop(Loop("aged orders", aged.step, EVERY))
     chassis.add_loop(Loop("lone documents", patient(lone.step), EVERY))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from triumvir.runtime.orders_database import patient
+from triumvir_supervisor.aged import AgedOrders
 from triumvir_supervisor.holds import Holds
 from triumvir_supervisor.lone import LoneDocuments
 from triumvir_supervisor.overdue import Overdue
@@ -18,9 +19,10 @@ BREATH_SECONDS: Final = 0.5
 class Passes:
     """What is done at the supervisor's cadence."""
 
-    def __init__(self, overdue: Overdue, holds: Holds) -> None:
+    def __init__(self, overdue: Overdue, holds: Holds, aged: AgedOrders) -> None:
         self._overdue = overdue
         self._holds = holds
+        self._aged = aged
 
     async def step(self) -> bool:
         """One pass. Never in a hurry: the next one comes at the interval."""
@@ -36,6 +38,7 @@ class Passes:
             more = await self._overdue.scan()
         await self._holds.release()
         await upkeep.step()
+        await self._aged.step()
         while await patient(lone.step)():
             pass
         done()

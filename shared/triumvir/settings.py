@@ -148,6 +148,12 @@ class Settings(BaseSettings):
         1000, ge=1, description="so many re-opened orders wait for a scheduler: no more are re-opened"
     )
 
+    unclaimed_limit: Seconds = Field(
+        timedelta(minutes=10),
+        description="an order that is due and claimed by no scheduler for so long: alert",
+    )
+    held_limit: Seconds = Field(timedelta(minutes=15), description="an order that is held for so long: alert")
+
     lone_document_age: Seconds = Field(
         timedelta(minutes=5),
         description="two databases: a document so old gets its missing order; more than a statement takes",

@@ -14,6 +14,7 @@ from triumvir.lifecycle import (
     PAUSED,
     RESTING,
     STATUS_OF_STATE,
+    Aged,
     Decision,
     Event,
     Expired,
@@ -157,6 +158,9 @@ def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: date
             assert after.failure_count in (before.failure_count, 0)
         else:
             assert moved == before, "a late answer moved the order"
+    if isinstance(event, Aged):
+        assert replace(after, history=before.history) == before, "an order was moved because it waits"
+        assert after == before or before.locked_by is None, "told of one that somebody runs"
     if isinstance(event, Expired) and after != before:
         entry = before.step_record(before.step or 0)
         assert entry is not None

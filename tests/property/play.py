@@ -19,6 +19,7 @@ Move = Callable[[Histories, Random], None]
 _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "schedule": (4, lambda h, r: h.schedule(r.random() < 0.8)),
     "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
+    "age": (1, lambda h, r: h.age(r.randrange(2))),
     "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),
     "signal": (1, lambda h, r: h.signal(r.randrange(2), r.randint(1, 3))),
     "operate": (1, lambda h, r: h.operate(r.randrange(2), r.choice(get_args(Action)))),

@@ -85,6 +85,10 @@ class Histories(RuleBasedStateMachine):
         self.world.supervise(self.order(which))
 
     @rule(which=ANY)
+    def age(self, which: int) -> None:
+        self.world.age(self.order(which))
+
+    @rule(which=ANY)
     def cancel(self, which: int) -> None:
         self.world.cancel(self.order(which))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import hypothesis.strategies as st
 import pytest
@@ -26,6 +26,7 @@ from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.retry import next_attempt
 from triumvir.testing.inbox import Inbox
 
+_DECIDE: Final = sys.modules["triumvir.lifecycle.decide"]
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
 
 
@@ -89,8 +90,13 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
     "default-never-counts": (sys.modules["triumvir.lifecycle.decide"], "wait_expired", lambda draft: False),
     "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
     "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: (False, 0)),
-    "pause-forgotten-at-the-deadline": (sys.modules["triumvir.lifecycle.decide"], "stand_still", _nothing),
+    "pause-forgotten-at-the-deadline": (_DECIDE, "stand_still", _nothing),
     "pause-ends-what-is-under-way": (operators, "pause", _pause_at_once),
+    "waiting-frees-a-hold": (
+        _DECIDE,
+        "aged",
+        lambda draft, kind, seconds: draft.move("waits", held_by=None),
+    ),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

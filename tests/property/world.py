@@ -21,6 +21,8 @@ from triumvir.lifecycle import (
     PAUSED,
     RESTING,
     Action,
+    Aged,
+    AgedKind,
     Broken,
     CancelRequested,
     Claimed,
@@ -80,6 +82,7 @@ class Order:
     record: OrderRecord
     log: list[LogRow] = field(default_factory=list)
     alerts: Counter[str] = field(default_factory=Counter)
+    told: dict[AgedKind, int] = field(default_factory=dict)
     grants: int = 0
     """Moves of operators that let failures be counted anew."""
 
@@ -241,6 +244,14 @@ class World:
         order.record = replace(order.record, held_by=None)
         return True
 
+    def age(self, order: Order) -> bool:
+        """A supervisor sees the order wait; it tells of it once an attempt."""
+        waits: AgedKind = "unclaimed" if order.record.held_by is None else "held"
+        if order.record.locked_by is not None or order.told.get(waits) == order.record.attempt:
+            return False
+        order.told[waits] = order.record.attempt
+        return self.apply(order, Aged(waits, 600))
+
     def cancel(self, order: Order) -> None:
         """The client's cancel."""
         self.apply(order, CancelRequested("changed my mind"))
@@ -362,7 +373,7 @@ class World:
 def _may_come_again(event: Event, record: OrderRecord) -> bool:
     """A second cancel is answered, a next retry may be due, and an order that a claim gave up is claimed again."""
     given_up = record.state == "compensating" and record.locked_by is None
-    return isinstance(event, CancelRequested | RetryDue | OperatorAsked | Signalled) or (
+    return isinstance(event, Aged | CancelRequested | RetryDue | OperatorAsked | Signalled) or (
         isinstance(event, Claimed) and given_up
     )
 

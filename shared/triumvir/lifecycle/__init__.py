@@ -4,6 +4,8 @@ from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import PAUSED, HoldReason, Moment
 from triumvir.lifecycle.events import (
     Action,
+    Aged,
+    AgedKind,
     Broken,
     CancelRequested,
     Claimed,
@@ -41,6 +43,8 @@ __all__ = [
     "RESTING",
     "STATUS_OF_STATE",
     "Action",
+    "Aged",
+    "AgedKind",
     "Bound",
     "Broken",
     "CancelRequested",

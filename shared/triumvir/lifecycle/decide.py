@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from triumvir.lifecycle.ageing import aged
 from triumvir.lifecycle.dispatch import claimed, retry_due
 from triumvir.lifecycle.draft import Draft, Moment
 from triumvir.lifecycle.events import (
+    Aged,
     Broken,
     CancelRequested,
     Claimed,
@@ -60,6 +62,8 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             operator_asked(draft, event)
         case Broken(problem):
             broken(draft, problem)
+        case Aged(kind, seconds):
+            aged(draft, kind, seconds)
         case _:
             assert_never(event)
     stand_still(draft)

@@ -76,4 +76,15 @@ class OperatorAsked:
     under_way: bool = False
 
 
-Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Signalled | OperatorAsked | Broken
+AgedKind = Literal["unclaimed", "held"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """A supervisor saw the order wait for so many ``seconds``: due and claimed by nobody, or held."""
+
+    kind: AgedKind
+    seconds: int
+
+
+Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Signalled | OperatorAsked | Broken | Aged

@@ -136,7 +136,9 @@ class SendStatus:
 class SendAlert:
     """Tell the operators. ``history`` is the log row whose ``why`` is the text."""
 
-    kind: Literal["order-halted", "compensation-failed", "never-begun", "late-success"]
+    kind: Literal[
+        "order-halted", "compensation-failed", "never-begun", "late-success", "unclaimed-long", "held-long"
+    ]
     history: int
 
 

@@ -22,6 +22,11 @@ ORDERS_ENDED: Final = Counter(
 )
 ORDERS_CLAIMED: Final = Counter("triumvir.orders.claimed", "claims of orders by schedulers")
 ORDERS_HELD: Final = Gauge("triumvir.orders.held", "orders held at present", "reason")
+ORDERS_AGED: Final = Gauge(
+    "triumvir.orders.aged",
+    "orders that wait too long, `unclaimed` or `held`, as supervisors count them",
+    "kind",
+)
 ORDERS_OPEN: Final = Gauge("triumvir.orders.open", "orders open at present, as last seen")
 REQUESTS_SENT: Final = Counter("triumvir.requests.sent", "requests sent to agents", "direction", "retry")
 STEP_REPLIES: Final = Counter(

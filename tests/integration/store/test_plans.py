@@ -54,6 +54,11 @@ SCANS: Final = {
     "recovery_lag": _scan("orders_deadline", pages=20),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }
+_WAITING = ("transitions_default_pkey", "aged_orders_pkey")
+AGED: Final = {
+    "aged_unclaimed": _scan("orders_claim", *_WAITING, pages=5000, key="client-05", rank=0, no=0, most=500),
+    "aged_held": _scan("orders_held", *_WAITING, pages=5000, key="", rank=0, no=0, most=500),
+}
 EXPIRED: Final = _scan("orders_deadline", pages=300, grace_seconds=1.0, after=_LONG_AGO, after_no=0, most=100)
 
 
@@ -106,6 +111,11 @@ async def test_f33_the_scan_for_expired_orders_reads_a_page_of_them_and_no_more(
 
 
 READ = ("orders_pkey", "steps_pkey", "order_documents_pkey", "commands_waiting")
+
+
+@pytest.mark.parametrize("name", AGED)
+async def test_a_page_of_orders_that_wait_is_read_by_key(pinned: asyncpg.Connection, name: str) -> None:
+    await _holds(pinned, name, AGED[name])
 
 
 async def test_a_batch_is_locked_read_and_written_by_key(pinned: asyncpg.Connection) -> None:

@@ -74,10 +74,11 @@ select held_by from reasons where held_by is not null;
 select held_by, count(*) as orders from orders where held_by is not null group by held_by;
 
 -- name: release_held
--- Lifts a hold from so many orders, by rank; the claim finds the next reason if there is one.
+-- Lifts a hold from so many orders, by rank; the claim finds the next reason if there is one. They are due from now on.
 with chosen as (
     select no from orders where held_by = :reason::text
     order by rank limit :most::int for no key update skip locked
 )
-update orders o set held_by = null from chosen c where o.no = c.no and o.held_by = :reason::text
+update orders o set held_by = null, not_before = greatest(o.not_before, clock_timestamp())
+from chosen c where o.no = c.no and o.held_by = :reason::text
 returning o.no;
