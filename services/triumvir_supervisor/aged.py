@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from triumvir.lifecycle import Aged, Event, AgedKind
+from triumvir.lifecycle import Aged, AgedKind, Event
 from triumvir.runtime import hints
 from triumvir.runtime.applied import report
 from triumvir.runtime.decisions import Decider

@@ -41,10 +41,11 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Before a scan: supervisors that live, and how many orders this one may move on."""
+    """Before a scan: supervisors that live, how many orders this one may move on, and whether there are any."""
 
     sharers: int
     allowance: int
+    behind: bool
     crowded: bool
 
 
@@ -81,7 +82,8 @@ class Overdue:
         metrics.RECOVERY_LAG.set(row["lag"])
         sharers = max(1, row["supervisors"])
         room = self._backlog - row["waiting"]
-        return Outlook(sharers, min(self._pace.allowance(sharers), room), crowded=room <= 0)
+        allowance = min(self._pace.allowance(sharers), room)
+        return Outlook(sharers, allowance, behind=row["lag"] > self._grace, crowded=room <= 0)
 
     async def _scan(self, outlook: Outlook) -> bool:
         """Whether there was more than the allowance, or more than this one's share."""
@@ -89,7 +91,7 @@ class Overdue:
         for _ in range(MOST_PAGES):
             wanted = min(self._page, left)
             if wanted <= 0:
-                return True
+                return outlook.behind
             found = await self._read(after, wanted * min(outlook.sharers, MOST_SHARERS))
             if not found:
                 return others
@@ -161,9 +163,10 @@ class Overdue:
             )
             mine = {row["no"] for row in locked}
             if mine:
-                expired = await self._expired(connection, [row for row in page if row["no"] in mine])
-                broken: dict[int, list[Event]] = {no: [Broken(problem or "")] for no in mine}
-                applied = await self._decider.apply(connection, broken if problem else expired)
+                happened: dict[int, list[Event]] = {no: [Broken(problem or "")] for no in mine}
+                if problem is None:
+                    happened = await self._expired(connection, [row for row in page if row["no"] in mine])
+                applied = await self._decider.apply(connection, happened)
             crash_point("supervisor.before_commit")
         crash_point("supervisor.after_commit")
         if applied is not None:
