@@ -182,11 +182,16 @@ class Inbox:
         return cut_off
 
     async def count_call(self, request: StepRequest) -> int | None:
-        """Writes down one more call. None if the attempt was fenced off, or is out of time."""
+        """Writes down one more call. None if the attempt was fenced off, is out of time, or has none left."""
         no, step_no, direction = key_of(request)
         async with self._counts.connection() as connection:
             calls: int | None = await statement("count_call").value(
-                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+                connection,
+                no=no,
+                step_no=step_no,
+                direction=direction,
+                fence=request.fence,
+                allowed=request.attempts_allowed,
             )
         return calls
 

@@ -122,6 +122,7 @@ def columns(requests: Sequence[StepRequest]) -> dict[str, list[Any]]:
         "fences": [request.fence for request in ordered],
         "generations": [request.generation for request in ordered],
         "complete_by": [request.complete_by for request in ordered],
+        "allowed": [request.attempts_allowed for request in ordered],
     }
 
 

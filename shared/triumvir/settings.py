@@ -132,6 +132,21 @@ class Settings(BaseSettings):
         description="after `max_failures` failures, one more attempt after each of these waits, such as `300,3600`",
     )
 
+    retry_budget: int = Field(
+        30,
+        ge=0,
+        le=100_000,
+        description="calls of an order beyond the first of each step, in all; then on_error",
+    )
+    undo_retry_budget: int = Field(
+        30, ge=0, le=100_000, description="calls of each undo beyond its first; then compensation_failed"
+    )
+    action_recovery_delay: Seconds = Field(
+        timedelta(seconds=3),
+        ge=timedelta(),
+        description="a retry comes no later, once who sent the request is gone; 0: as planned",
+    )
+
     policy_file: str | None = Field(
         None, description="TOML: the settings above by Flow.State.Action; read by schedulers and supervisors"
     )

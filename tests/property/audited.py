@@ -69,6 +69,9 @@ def _settings(policy: Policy) -> Settings:
         max_failures=policy.max_failures,
         step_timeout=policy.step_timeout,
         retry_interval=policy.retry_interval,
+        calls_per_request=policy.calls_per_request,
+        retry_budget=policy.retry_budget,
+        undo_retry_budget=policy.undo_retry_budget,
     )
 
 

@@ -31,6 +31,7 @@ class Request:
     fence: int
     complete_by: datetime
     argument: str | None = None
+    allowed: int = CALLS_PER_REQUEST
 
     @property
     def row_key(self) -> tuple[StepKey, Direction]:
@@ -38,7 +39,8 @@ class Request:
 
     @property
     def attempt(self) -> Attempt:
-        return Attempt((self.no, self.step_no, self.direction), self.fence, self.generation, self.complete_by)
+        key = self.no, self.step_no, self.direction
+        return Attempt(key, self.fence, self.generation, self.complete_by, self.allowed)
 
     @property
     def idempotency_key(self) -> str:
@@ -101,7 +103,7 @@ class Fleet:
         if request.direction == "undo" and not self.inbox.close_forward(request.attempt, now):
             return None
         row = self.inbox.take(request.attempt, instance.id)
-        if row.tries > CALLS_PER_REQUEST:
+        if row.tries > request.allowed:
             return self._fail(row, request, "transient", "no call left")
         self._call(instance.id, request)
         return None
@@ -137,11 +139,7 @@ class Fleet:
             self.inbox.unheard(row)
         if call.answer == "refuses":
             return self._fail(row, request, "permanent", "refused")
-        if (
-            again
-            and row.tries < CALLS_PER_REQUEST
-            and self.inbox.count_call(request.attempt, now) is not None
-        ):
+        if again and self.inbox.count_call(request.attempt, now) is not None:
             self._call(call.owner, request)
             return None
         return self._fail(row, request, "transient", "unavailable")

@@ -109,6 +109,11 @@ LEFT_OUT: Final[dict[tuple[type, str], Clip | None]] = {
     (StepRecord, "error"): _FLAG,
     (StepRecord, "undo_error"): _FLAG,
     (StepRecord, "calls"): _ANY_CALL,
+    # Counted towards budgets that are far larger than what is called in a small world.
+    (OrderRecord, "budget"): _OUT,
+    (StepRecord, "undo_calls"): _OUT,
+    (StepRecord, "calls_upto"): _OUT,
+    (StepRecord, "undo_limit"): _OUT,
     # What was written down for people, and for the checks of what cannot change any more.
     (Order, "log"): _OUT,
     (Order, "alerts"): _OUT,

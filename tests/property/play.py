@@ -77,6 +77,7 @@ def _begin(history: Histories, chance: Random) -> None:
         moods=moods,
         zombies_last=chance.random() < 0.5,
         rules=_rules(chance),
+        budgets=(chance.choice((30, 0, 1, 2, 3)), chance.choice((30, 0, 1, 2))),
     )
 
 

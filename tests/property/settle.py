@@ -94,6 +94,20 @@ def check_calls(world: World, order: Order) -> None:
         assert world.remote.calls[key, "do"] <= CALLS_PER_REQUEST * attempts
         undos = (step.undo_generation + 1) * attempts
         assert world.remote.calls[key, "undo"] <= CALLS_PER_REQUEST * undos
+    _check_budget(world, order)
+
+
+def _check_budget(world: World, order: Order) -> None:
+    """No more calls than were granted, and no more granted than by the first dispatch and the operators."""
+    record, policy, calls = order.record, world.policy, world.remote.calls
+    beyond = sum(max(0, calls[(record.no, step.step_no), "do"] - 1) for step in record.steps)
+    assert beyond <= (record.budget or 0), "more calls than the retry budget"
+    assert (record.budget or 0) <= policy.retry_budget * (order.grants + 1) + order.grants, "granted too much"
+    for step in record.steps:
+        undos = calls[(record.no, step.step_no), "undo"]
+        assert undos <= (step.undo_limit or step.undo_calls), "more calls than the budget of the undo"
+        runs = step.undo_generation + 1 + order.grants
+        assert (step.undo_limit or 0) <= runs * (policy.undo_retry_budget + 1), "an undo was granted too much"
 
 
 def _check_effect(world: World, order: Order, step_no: int) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, get_args
 
 from tests.property.audited import WrittenRemote, findings_of
-from tests.property.fleet import Request
+from tests.property.fleet import CALLS_PER_REQUEST, Request
 from tests.property.likeness import copied, likeness
 from tests.property.remote import Outcome
 from tests.property.settle import check_calls, check_rest
@@ -22,6 +22,7 @@ POLICY: Final = Policy(
     max_retries=1,
     jitter_factor=0,
     max_failures=1,
+    calls_per_request=CALLS_PER_REQUEST,
     reopen_backoff=timedelta(seconds=1),
     reopen_backoff_max=timedelta(seconds=1),
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.property.fleet import CALLS_PER_REQUEST
 from tests.property.remote import Outcome
 from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods, check_calls, settle
@@ -31,6 +32,7 @@ MOODS: st.SearchStrategy[Moods] = st.dictionaries(
 RULES: st.SearchStrategy[Rules] = st.dictionaries(
     st.integers(1, 3), st.sampled_from(get_args(Rule)), max_size=3
 )
+BUDGETS = st.tuples(st.sampled_from([30, 0, 1, 2, 3]), st.sampled_from([30, 0, 1, 2]))
 
 
 class Histories(RuleBasedStateMachine):
@@ -48,6 +50,7 @@ class Histories(RuleBasedStateMachine):
         moods=MOODS,
         zombies_last=st.booleans(),
         rules=RULES,
+        budgets=BUDGETS,
     )
     def begin(
         self,
@@ -60,9 +63,17 @@ class Histories(RuleBasedStateMachine):
         moods: Moods,
         zombies_last: bool,
         rules: Rules,
+        budgets: tuple[int, int],
     ) -> None:
         cooled = (timedelta(minutes=5),) * cool_offs
-        policy = Policy(max_failures=max_failures, jitter_factor=0, cool_offs=cooled)
+        policy = Policy(
+            max_failures=max_failures,
+            jitter_factor=0,
+            cool_offs=cooled,
+            calls_per_request=CALLS_PER_REQUEST,
+            retry_budget=budgets[0],
+            undo_retry_budget=budgets[1],
+        )
         workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules)
         self.world = World(workflow, policy, orders, type(self).decide, rules)
         self.moods, self.zombies_last = moods, zombies_last

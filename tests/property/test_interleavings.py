@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.property.fleet import Call
+from tests.property.fleet import CALLS_PER_REQUEST, Call
 from tests.property.settle import settle
 from tests.property.world import Order, World, workflow_of
 from triumvir.contracts.names import Direction
@@ -14,7 +14,7 @@ from triumvir.workflow import OnError
 
 def world_of(steps: int = 1, on_error: OnError = "compensate", max_failures: int = 0) -> tuple[World, Order]:
     """One order whose first request is under way."""
-    policy = Policy(max_failures=max_failures, jitter_factor=0)
+    policy = Policy(max_failures=max_failures, jitter_factor=0, calls_per_request=CALLS_PER_REQUEST)
     world = World(workflow_of(steps, on_error), policy, orders=1)
     world.claim(world.orders[0])
     return world, world.orders[0]

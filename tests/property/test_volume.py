@@ -15,6 +15,7 @@ from triumvir.lifecycle import (
     PAUSED,
     OperatorAsked,
     argument,
+    budget,
     dispatch,
     failure,
     operators,
@@ -97,6 +98,8 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
         "aged",
         lambda draft, kind, seconds: draft.move("waits", held_by=None),
     ),
+    "budget-not-charged": (budget, "spent", lambda record: 0),
+    "undo-charges-no-budget": (replies, "_undo_called", lambda step, reply: step),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

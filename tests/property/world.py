@@ -203,6 +203,7 @@ class World:
             fence=send.fence,
             complete_by=record.complete_by,
             argument=send.argument.text if send.argument else None,
+            allowed=entry.allowed(send.direction) or 0,
         )
 
     @property

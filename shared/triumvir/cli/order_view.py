@@ -31,6 +31,8 @@ def draw(detail: OrderDetail, latest: int) -> None:
     console.print(f"[bold]{key}[/bold]  {order.workflow} v{order.version}  {coloured(order.state)}")
     for line in (*standing(detail, _agent(order)), *_facts(order, detail.steps, detail.commands, names)):
         console.print(f"  {line}")
+    for line in _budgets(order, detail.steps, names):
+        console.print(f"  {line}")
     console.print()
     steps = table("#", "step", "operation", "state", "attempt", "calls", "effect", "undo", "result or error")
     for row in _steps(order, detail.steps):
@@ -91,6 +93,17 @@ def _waits(order: OrderRow, steps: list[StepRow]) -> Wait | None:
     waiting = next((row.step_no for row in steps if row.state == "waiting"), None)
     step = _defined(order)[waiting - 1] if order.state == "processing" and waiting else None
     return step if isinstance(step, Wait) else None
+
+
+def _budgets(order: OrderRow, steps: list[StepRow], names: dict[int, str]) -> Iterator[str]:
+    """What calls may still be made; of undos only of those that were called more than once."""
+    if order.budget is not None:
+        spent = sum(max(0, step.calls - 1) for step in steps)
+        yield f"retry budget: {spent} of {order.budget} calls beyond the first of each step spent"
+    for step in steps:
+        if step.undo_limit is not None and step.undo_calls > 1:
+            name = names.get(step.step_no, str(step.step_no))
+            yield f"undo of {name}: {step.undo_calls} of at most {step.undo_limit} calls made"
 
 
 def _is_early(order: OrderRow) -> bool:

@@ -9,8 +9,9 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
 from triumvir.contracts.names import Direction
 from triumvir.errors import ExpressionError
+from triumvir.lifecycle import budget
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.failure import give_up
+from triumvir.lifecycle.failure import compensation_failed, give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_at
@@ -78,7 +79,12 @@ def _run(draft: Draft, step_no: int) -> None:
     started = StepRecord(step_no, lock["attempt"])
     if before is not None:
         started = replace(before, state="running", attempt=lock["attempt"], error=None)
-    draft.set_step(started)
+        spent = budget.spent_words(draft, before)
+        if spent is not None:
+            _cannot_go_on(draft, step_no, f"{step.name} is not tried again: {spent}")
+            return
+    draft.record = replace(draft.record, budget=budget.granted(draft))
+    draft.set_step(budget.reserved(draft, started))
     _dispatch(draft, step_no, "do", lock, argument, tell="processing" if draft.record.progress else None)
 
 
@@ -96,8 +102,12 @@ def _skip(draft: Draft, step_no: int) -> None:
 def _cannot_run(draft: Draft, step_no: int, problem: str) -> None:
     before = draft.record.step_record(step_no) or StepRecord(step_no, draft.record.attempt)
     draft.set_step(replace(before, state="failed", error=problem))
+    _cannot_go_on(draft, step_no, f"{draft.workflow.step(step_no).name} cannot be run: {problem}")
+
+
+def _cannot_go_on(draft: Draft, step_no: int, why: str) -> None:
     draft.record = replace(draft.record, step=step_no, not_before=None)
-    give_up(draft, f"{draft.workflow.step(step_no).name} cannot be run: {problem}")
+    give_up(draft, why)
 
 
 def _all_done(draft: Draft) -> str:
@@ -131,7 +141,13 @@ def undo_next_step(draft: Draft) -> None:
         return
     selected = _argument(draft, entry.step_no)
     if entry.undo_state is None:
-        entry = replace(entry, undo_tries=0)
+        entry = replace(entry, undo_tries=0, undo_limit=None)
+    entry = budget.undo_reserved(draft, entry)
+    if not entry.allowed("undo"):
+        draft.set_step(replace(entry, undo_state="undo_failed"))
+        draft.record = replace(draft.record, step=entry.step_no, not_before=None)
+        compensation_failed(draft, f"undo of {step.name} is not tried again: {budget.UNDO_SPENT}")
+        return
     draft.set_step(replace(entry, undo_state="undoing", undo_error=None))
     _dispatch(draft, entry.step_no, "undo", _lock(draft), selected)
 

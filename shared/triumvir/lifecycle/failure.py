@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from triumvir.contracts.messages import Effect, StatusName
+from triumvir.lifecycle import budget
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import StepRecord
 from triumvir.lifecycle.retry import next_attempt, reopen_backoff, spread
@@ -24,23 +25,26 @@ def expired(draft: Draft, *, begun: bool, calls: int) -> None:
     if step is None:
         raise LookupError(f"{record.key}: step {record.step} is locked without its record")
     if record.state == "compensating":
-        _expired_undo(draft, step, begun)
+        _expired_undo(draft, replace(step, undo_calls=max(step.undo_calls, calls)), begun)
     elif record.state == "processing":
-        _expired_step(draft, step, begun, calls)
+        _expired_step(draft, replace(step, calls=max(step.calls, calls)), begun)
 
 
-def _expired_step(draft: Draft, step: StepRecord, begun: bool, calls: int) -> None:
+def _expired_step(draft: Draft, step: StepRecord, begun: bool) -> None:
     name = draft.workflow.step(step.step_no).name
     begun = begun or step.state == "failed"  # a request that was answered was begun, whatever its calls
     if step.state == "running":
         effect = "unknown" if begun and step.effect == "none" else step.effect
         error = step.error if not begun else "no answer before the deadline"
-        step = replace(step, state="failed", effect=effect, calls=max(step.calls, calls), error=error)
-        draft.set_step(step)
+        step = replace(step, state="failed", effect=effect, error=error)
+    draft.set_step(step)
+    spent = budget.spent_words(draft, step)
     if draft.record.cancel_requested:
         cancel_now(draft, "cancelled, as was asked for")
     elif not begun:
         _reopen_unbegun(draft, f"no agent began {name}")
+    elif spent is not None:
+        give_up(draft, f"{name} failed ({step.error}), and {spent}")
     elif (wait := _wait(draft, step.step_no, draft.record.failure_count + 1)) is not None:
         _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again", wait)
     else:
@@ -91,6 +95,7 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
 def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
     name = draft.workflow.step(step.step_no).name
     if not begun and step.undo_error is None:
+        draft.set_step(step)
         _reopen_unbegun(draft, f"no agent began the undo of {name}")
         return
     tries = step.undo_tries + 1
@@ -99,6 +104,10 @@ def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
     if wait is None:
         draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
         compensation_failed(draft, f"undo of {name} failed {tries} times: {error}")
+        return
+    if budget.is_undo_spent(draft, step):
+        draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
+        compensation_failed(draft, f"undo of {name} failed ({error}), and {budget.UNDO_SPENT}")
         return
     draft.set_step(replace(step, undo_tries=tries, undo_error=error))
     draft.move(
@@ -186,10 +195,12 @@ def broken(draft: Draft, problem: str) -> None:
         if step is not None and step.state == "running":
             # Its request is on its way and nobody will wait for the answer: in doubt, so that it can be undone.
             effect: Effect = "unknown" if step.effect == "none" else step.effect
-            draft.set_step(replace(step, state="failed", effect=effect, error=problem))
+            failed = replace(step, state="failed", effect=effect, error=problem)
+            draft.set_step(budget.charged(draft, failed))
         draft.move(problem, to="error", tell="failed", step_no=record.step, held_by=None, **draft.unlocked())
         draft.alert("order-halted")
     elif record.state == "compensating":
         if step is not None and step.undo_state == "undoing":
+            step = budget.undo_charged(draft, step)
             draft.set_step(replace(step, undo_state="undo_failed", undo_error=problem))
         compensation_failed(draft, problem)

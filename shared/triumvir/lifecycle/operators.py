@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
+from triumvir.lifecycle import budget
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.events import Action, OperatorAsked
 from triumvir.lifecycle.failure import begin_compensation, cancel
@@ -116,7 +117,9 @@ def _resume(draft: Draft, asked: OperatorAsked) -> None:
     for step in draft.record.steps:
         if step.undo_state == "undo_failed":
             # Not as if none had been begun: a late success must not meet its key in the memory of the service.
-            draft.set_step(replace(step, undo_state="undoing", undo_tries=0, undo_error=None))
+            draft.set_step(
+                replace(step, undo_state="undoing", undo_tries=0, undo_limit=None, undo_error=None)
+            )
     begin_compensation(draft, _words(asked))
 
 
@@ -136,6 +139,7 @@ def _go_on(draft: Draft, why: str) -> None:
         step_no=draft.record.step,
         failure_count=0,
         unbegun_count=0,
+        budget=budget.renewed(draft),
         told_retrying=True,
         not_before=None,
         cancel_requested=False,

@@ -23,6 +23,7 @@ ANY: Final = "Any"
 Setting = Literal[
     "timeout-duration", "initial-retry-interval", "max-retries", "jitter-factor", "backoff-origin",
     "custom-backoffs", "max-failures", "reopen-backoff", "reopen-backoff-max", "cool-offs",
+    "retry-budget", "undo-retry-budget", "action-recovery-delay",
 ]  # fmt: skip
 Origin = Literal["first-call", "previous-call"]
 Value = timedelta | int | float | str | tuple[timedelta, ...]

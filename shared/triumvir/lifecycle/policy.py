@@ -20,6 +20,9 @@ _BASE: Final[Mapping[Setting, tuple[str, str]]] = {
     "reopen-backoff": ("reopen_backoff", "TRIUMVIR_REOPEN_BACKOFF"),
     "reopen-backoff-max": ("reopen_backoff_max", "TRIUMVIR_REOPEN_BACKOFF_MAX"),
     "cool-offs": ("cool_offs", "TRIUMVIR_COOL_OFFS"),
+    "retry-budget": ("retry_budget", "TRIUMVIR_RETRY_BUDGET"),
+    "undo-retry-budget": ("undo_retry_budget", "TRIUMVIR_UNDO_RETRY_BUDGET"),
+    "action-recovery-delay": ("action_recovery_delay", "TRIUMVIR_ACTION_RECOVERY_DELAY"),
 }
 """Settings of the process, which bind where no line does: field of Policy, and variable."""
 _FIELDS: Final[Mapping[Setting, str]] = {
@@ -33,6 +36,8 @@ _FIELDS: Final[Mapping[Setting, str]] = {
     "reopen-backoff": "reopen_backoff",
     "reopen-backoff-max": "reopen_backoff_max",
     "cool-offs": "cool_offs",
+    "undo-retry-budget": "undo_budget",
+    "action-recovery-delay": "recovery_delay",
 }
 
 
@@ -50,9 +55,14 @@ class Policy:
     reopen_backoff: timedelta = timedelta(seconds=1)
     reopen_backoff_max: timedelta = timedelta(seconds=60)
     cool_offs: tuple[timedelta, ...] = ()
+    calls_per_request: int = 3
+    retry_budget: int = 30
+    undo_retry_budget: int = 30
+    action_recovery_delay: timedelta = timedelta(seconds=3)
     most_argument_bytes: int = 262_144
     most_argument_depth: int = 64
     lines: tuple[PolicyLine, ...] = ()
+    _budgets: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
     _known: dict[tuple[str, str, str, timedelta | None], RetryPolicy] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
@@ -69,9 +79,20 @@ class Policy:
         known = self._known.get(key)
         if known is None:
             bound = self.resolve(workflow.name, step.name, action, definition_lines(workflow, step))
-            values: dict[str, Any] = {_FIELDS[setting]: line.value for setting, line in bound.items()}
+            values: dict[str, Any] = {
+                _FIELDS[setting]: line.value for setting, line in bound.items() if setting in _FIELDS
+            }
             known = self._known[key] = RetryPolicy(**values)
         return known
+
+    def retry_budget_of(self, flow: str) -> int:
+        """Calls that an order of this workflow may make beyond the first of each step."""
+        budget = self._budgets.get(flow)
+        if budget is None:
+            value = self.resolve(flow, ANY, ANY)["retry-budget"].value
+            assert isinstance(value, int)
+            budget = self._budgets[flow] = value
+        return budget
 
     def _settings(self) -> Iterator[PolicyLine]:
         for setting, (name, variable) in _BASE.items():

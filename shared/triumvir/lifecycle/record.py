@@ -22,6 +22,9 @@ class StepRecord:
     ``skipped`` if its condition was false, ``waiting`` for its signal, ``signalled`` if that came before the
     step was reached. ``attempt`` 0: it was decided on before the order's first attempt. ``by_hand``: an
     operator said that it was done, or undone, outside. ``wait_left``: how long a wait that was held goes on.
+    ``undo_calls`` were made to undo it.
+    ``calls_upto``: how many the calls of the step, or of its undo, may become by the request that was sent last
+    (None: a release without budgets sent it); ``undo_limit``: how many those of the undo may become in all.
     """
 
     step_no: int
@@ -38,6 +41,14 @@ class StepRecord:
     generation: int = 0
     by_hand: bool = False
     wait_left: timedelta | None = None
+    undo_calls: int = 0
+    calls_upto: int | None = None
+    undo_limit: int | None = None
+
+    def allowed(self, direction: Direction) -> int | None:
+        """Calls that the request sent last may make; None if a release without budgets sent it."""
+        made = self.calls if direction == "do" else self.undo_calls
+        return None if self.calls_upto is None else max(0, self.calls_upto - made)
 
     @property
     def begun(self) -> bool:
@@ -49,7 +60,8 @@ class StepRecord:
 class OrderRecord:
     """The state record of an order. Times are the database's. ``step`` is the ordinal (from 1) that is being
     run or, while compensating, undone. ``held_at`` means something only while ``held_by`` does. ``sequence`` numbers
-    published statuses, ``history`` log rows.
+    published statuses, ``history`` log rows. ``budget``: calls granted beyond the first of each step, None before the
+    first dispatch.
     """
 
     no: int
@@ -82,6 +94,7 @@ class OrderRecord:
     status_queue: str = ""
     trace: str | None = None
     ended_at: datetime | None = None
+    budget: int | None = None
     steps: tuple[StepRecord, ...] = ()
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
+from triumvir.lifecycle import budget
 from triumvir.lifecycle.dispatch import hold, run_next_step, undo_next_step
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.failure import begin_compensation, cancel_now, compensation_failed, give_up
@@ -71,7 +72,8 @@ def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
 
 
 def _undone(draft: Draft, reply: StepSucceeded) -> None:
-    draft.set_step(replace(_step(draft.record, reply), undo_state="undone", undo_error=None))
+    step = _undo_called(_step(draft.record, reply), reply)
+    draft.set_step(replace(step, undo_state="undone", undo_error=None))
     draft.move(f"{draft.workflow.step(reply.step_no).name} undone", step_no=reply.step_no, unbegun_count=0)
     undo_next_step(draft)
 
@@ -104,6 +106,7 @@ def _failed_for_good(draft: Draft, reply: StepFailed) -> None:
     step = _step(draft.record, reply)
     name = draft.workflow.step(reply.step_no).name
     if reply.direction == "undo":
+        step = _undo_called(step, reply)
         draft.set_step(replace(step, undo_state="undo_failed", undo_error=reply.error))
         compensation_failed(draft, f"undo of {name} failed: {reply.error}")
         return
@@ -115,7 +118,7 @@ def _ends_attempt(draft: Draft, reply: StepFailed) -> None:
     """A transient failure ends the attempt now; the supervisor takes the same road as for a timeout."""
     step = _step(draft.record, reply)
     if reply.direction == "undo":
-        draft.set_step(replace(step, undo_error=reply.error))
+        draft.set_step(replace(_undo_called(step, reply), undo_error=reply.error))
     else:
         draft.set_step(_failed_step(step, reply))
     name = draft.workflow.step(reply.step_no).name
@@ -126,6 +129,10 @@ def _ends_attempt(draft: Draft, reply: StepFailed) -> None:
         complete_by=draft.moment.now,
         wake_at=None,
     )
+
+
+def _undo_called(step: StepRecord, reply: StepReply) -> StepRecord:
+    return replace(step, undo_calls=max(step.undo_calls, reply.calls))
 
 
 def _failed_step(step: StepRecord, reply: StepFailed) -> StepRecord:
@@ -172,8 +179,12 @@ def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
     state = draft.record.state
     named = draft.workflow.step(reply.step_no)
     why = f"late success of {named.name}"
-    known = replace(step, effect="certain", calls=max(step.calls, reply.calls), result=reply.result.text)
+    # A request that is out is charged by its own answer, or at its deadline: its re-sends may make the same calls.
+    made = step.calls if step.state == "running" else max(step.calls, reply.calls)
+    known = replace(step, effect="certain", calls=made, result=reply.result.text)
     if step.undo_state is not None and state != "closed":
+        if step.undo_state == "undoing" and draft.record.locked_by and draft.record.step == reply.step_no:
+            known = budget.undo_charged(draft, known)
         kept = step.undo_state if step.undo_state == "undo_failed" else None
         known = replace(known, undo_state=kept, undo_generation=step.undo_generation + 1)
     draft.set_step(known)

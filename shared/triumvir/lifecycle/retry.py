@@ -35,7 +35,8 @@ class RetryPolicy:
 
     Retry n is due ``interval * 2^(n-1)`` after the first send, or after the previous one (``origin``);
     ``custom_backoffs`` stand in for these delays, and for ``max_retries``. After ``max_failures`` failed attempts the
-    step is tried once more after each of its ``cool_offs``.
+    step is tried once more after each of its ``cool_offs``. ``undo_budget``: calls of its undo beyond the first.
+    ``recovery_delay``: how soon the next retry is due once whoever sent the request is gone; 0: as it was.
     """
 
     timeout: timedelta
@@ -48,6 +49,8 @@ class RetryPolicy:
     reopen_backoff: timedelta = timedelta(seconds=1)
     reopen_backoff_max: timedelta = timedelta(seconds=60)
     cool_offs: tuple[timedelta, ...] = ()
+    undo_budget: int = 30
+    recovery_delay: timedelta = timedelta(seconds=3)
 
 
 def retry_delay(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:

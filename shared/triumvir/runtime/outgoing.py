@@ -110,14 +110,16 @@ def request(
     now: datetime,
     calls_allowed: int,
 ) -> OutMessage:
-    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it. ``payload`` is
-    handed on as it is if ``send`` carries no argument.
+    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it, if a release that
+    kept no account of them dispatched it. ``payload`` is handed on as it is if ``send`` carries no argument.
     """
     step = workflow.step(send.step_no)
     entry = record.step_record(send.step_no)
     if entry is None or record.complete_by is None or record.locked_by is None:
         raise LookupError(f"{record.key}: step {send.step_no} is not being run")
     body: Message
+    reserved = entry.allowed(send.direction)
+    calls_allowed = calls_allowed if reserved is None else reserved
     if send.direction == "do":
         generation = entry.generation
         common = _request_members(record, workflow, send, payload, record.complete_by, now, generation)

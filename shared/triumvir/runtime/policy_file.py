@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,6 +16,7 @@ from triumvir.lifecycle import ANY, PolicyLine, Setting, Value
 from triumvir.workflow.durations import duration_of
 
 MOST_RETRIES: Final = 100
+MOST_CALLS: Final = 100_000
 
 
 class Unfit(ValueError):
@@ -78,6 +80,10 @@ class _Reader:
             fix = f"did you mean {close[0]}?" if close else f"write one of {', '.join(_READ)}"
             self._fault(table, key, f"is no setting; {fix}")
             return
+        if key == "retry-budget" and pattern[1:] != (ANY, ANY):
+            flow = f'["{pattern[0]}.{ANY}.{ANY}"]'
+            self._fault(table, key, f"is one for all steps of an order; write it under {flow}")
+            return
         try:
             yield PolicyLine(
                 pattern, cast(Setting, key), read(value), f"{self._path}:{self._row(table, key)}"
@@ -124,6 +130,16 @@ def _count(value: Any) -> Value:
     return value
 
 
+def _budget(value: Any) -> Value:
+    if type(value) is not int or not 0 <= value <= MOST_CALLS:
+        raise Unfit(f"is {value!r}; give a whole number from 0 to {MOST_CALLS}")
+    return value
+
+
+def _delay(value: Any) -> Value:
+    return timedelta() if value in ("0", "0s") else _duration(value)
+
+
 def _factor(value: Any) -> Value:
     if type(value) not in (int, float) or not 0 <= value < 1:
         raise Unfit(f"is {value!r}; give a number from 0 to below 1")
@@ -147,4 +163,7 @@ _READ: Final[Mapping[str, Callable[[Any], Value]]] = {
     "reopen-backoff": _duration,
     "reopen-backoff-max": _duration,
     "cool-offs": _durations,
+    "retry-budget": _budget,
+    "undo-retry-budget": _budget,
+    "action-recovery-delay": _delay,
 }

@@ -17,7 +17,7 @@ _ORDER_FIELDS: Final = (
     "no", "client", "order_id", "workflow", "version", "state", "locked_by", "fence", "attempt", "step",
     "sent_at", "complete_by", "wake_at", "retries", "not_before", "held_by", "held_at",
     "paused_at", "paused_by", "cancel_requested", "failure_count", "unbegun_count", "sequence", "history",
-    "progress", "told_retrying", "told_held", "status_queue", "trace", "ended_at",
+    "progress", "told_retrying", "told_held", "status_queue", "trace", "ended_at", "budget",
 )  # fmt: skip
 _ORDER_PART: Final = slice(1, 1 + len(_ORDER_FIELDS))
 _STEP_PART: Final = slice(_ORDER_PART.stop, -2)
@@ -29,6 +29,7 @@ _ORDER_COLUMNS: Final = {
     "cancel_requested": "cancel_requested", "failure_counts": "failure_count",
     "unbegun_counts": "unbegun_count", "sequences": "sequence", "histories": "history",
     "told_retrying": "told_retrying", "told_held": "told_held", "ended_at": "ended_at",
+    "budgets": "budget",
 }  # fmt: skip
 _STEP_COLUMNS: Final = {
     "step_nos": "step_no", "step_attempts": "attempt", "step_states": "state", "calls": "calls",
@@ -36,6 +37,7 @@ _STEP_COLUMNS: Final = {
     "undo_tries": "undo_tries", "undo_generations": "undo_generation", "undo_errors": "undo_error",
     "step_generations": "generation", "by_hands": "by_hand",
     "waits_left": "wait_left",
+    "undo_calls": "undo_calls", "calls_upto": "calls_upto", "undo_limits": "undo_limit",
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",

@@ -54,6 +54,8 @@ class StepRow:
     undo_tries: int
     undo_error: str | None
     by_hand: bool
+    undo_calls: int
+    undo_limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,8 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
-    """The state record of an order; ``now`` is the database's clock, by which its times are meant.
-
-    ``definition`` is the text of its workflow version, None if that was never applied.
+    """The state record of an order; ``now`` is the database's clock, by which its times are meant. ``definition``: the
+    text of its workflow version, None if that was never applied.
     """
 
     no: int
@@ -116,6 +117,7 @@ class OrderRow:
     trace: str | None
     received_at: datetime
     ended_at: datetime | None
+    budget: int | None
     definition: str | None
     now: datetime
 

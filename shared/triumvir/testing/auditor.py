@@ -19,6 +19,7 @@ from triumvir.broker.admin import BrokerAdmin
 from triumvir.contracts.messages import Status
 from triumvir.settings import Settings
 from triumvir.testing import effects, history, rest
+from triumvir.testing.budgets import budgets
 from triumvir.testing.evidence import Evidence, Ledger
 from triumvir.testing.findings import Finding
 from triumvir.testing.snapshot import Snapshot, look
@@ -56,6 +57,7 @@ def compare(snapshot: Snapshot, evidence: Evidence, settings: Settings) -> list[
         *rest.ends(snapshot, evidence),
         *history.tokens(snapshot),
         *effects.calls(snapshot, evidence.ledger, settings),
+        *budgets(snapshot, evidence.ledger, settings),
         *history.statuses(snapshot, evidence.statuses),
         *rest.submissions(snapshot, evidence),
         *rest.leftovers(snapshot),

@@ -21,12 +21,13 @@ EVERY_FENCE: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What the inbox looks at of a request."""
+    """What the inbox looks at of a request. ``allowed``: the calls it may make."""
 
     key: Key
     fence: int
     generation: int
     complete_by: datetime
+    allowed: int
 
 
 @dataclass(slots=True)
@@ -123,8 +124,8 @@ class Inbox(Generic[Reply]):
         row.doubt = again and (row.doubt or row.state == "running")
         if row.state == "running":
             self.unheard(row)
+        row.calls += not again or row.tries < attempt.allowed
         row.tries = row.tries + 1 if again else 1
-        row.calls += 1
         row.fence, row.generation, row.complete_by = attempt.fence, attempt.generation, attempt.complete_by
         row.state, row.owner, row.reply = "running", owner, None
         return row
@@ -136,10 +137,10 @@ class Inbox(Generic[Reply]):
         row.unheard_until = max(row.unheard_until or row.complete_by, row.complete_by)
 
     def count_call(self, attempt: Attempt, now: datetime) -> int | None:
-        """One more call is about to be made. None: the attempt was fenced off, or is out of time."""
+        """One more call is about to be made. None: the attempt was fenced off, is out of time, or has none left."""
         row = self.row(attempt.key)
         mine = row.fence == attempt.fence and row.state == "running" and row.refuse_upto < attempt.fence
-        if not mine or attempt.complete_by <= now:
+        if not mine or attempt.complete_by <= now or row.tries >= attempt.allowed:
             return None
         row.calls += 1
         row.tries += 1

@@ -141,7 +141,7 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "paused_at": [None] * count, "paused_by": [None] * count, "cancel_requested": [False] * count,
         "failure_counts": [0] * count, "unbegun_counts": [0] * count, "sequences": [4] * count,
         "histories": [history + 1 for history in histories], "told_retrying": [False] * count,
-        "told_held": [False] * count, "ended_at": [now] * count,
+        "told_held": [False] * count, "ended_at": [now] * count, "budgets": [30] * count,
     }  # fmt: skip
     steps: dict[str, Any] = {
         "step_orders": nos, "step_nos": [1] * count, "step_attempts": [1] * count,
@@ -149,6 +149,7 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "results": ["{}"] * count, "errors": [None] * count, "undo_states": [None] * count,
         "undo_tries": [0] * count, "undo_generations": [0] * count, "undo_errors": [None] * count,
         "step_generations": [0] * count, "by_hands": [False] * count, "waits_left": [None] * count,
+        "undo_calls": [0] * count, "calls_upto": [3] * count, "undo_limits": [None] * count,
     }  # fmt: skip
     history: dict[str, Any] = {
         "log_orders": nos, "ns": [history + 1 for history in histories], "ats": [now] * count,

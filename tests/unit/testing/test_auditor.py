@@ -37,7 +37,7 @@ class Case:
         self.record: dict[str, Any] = {
             "no": 1, "client": "shop", "order_id": "1", "digest": b"d", "workflow": "trade", "version": 1,
             "state": "compensated", "locked": False, "held_by": None, "fence": 9, "attempt": 2,
-            "sequence": 3, "history": 5,
+            "sequence": 3, "history": 5, "budget": 30,
         }  # fmt: skip
         self.history = [
             self.row(1, "pending", "pending", "received", status="received", sequence=1),
@@ -75,7 +75,7 @@ class Case:
     def step(number: int) -> dict[str, Any]:
         return {
             "step_no": number, "attempt": 1, "state": "completed", "calls": 1, "effect": "certain",
-            "undo_state": "undone", "undo_generation": 0, "by_hand": False,
+            "undo_state": "undone", "undo_generation": 0, "by_hand": False, "undo_limit": 31,
         }  # fmt: skip
 
     @staticmethod
@@ -134,6 +134,15 @@ def spoil(case: Case, what: str) -> None:
         case "too many calls":
             case.calls += case.calls * 50
             case.inbox[1, "do"]["calls"] = 400
+        case "budget exceeded":
+            case.record["budget"] = 1
+            case.calls += case.calls * 2
+            case.inbox[1, "do"]["calls"] = 3
+        case "budget granted by nobody":
+            case.record["budget"] = 60
+        case "undo beyond its limit":
+            case.inbox[1, "undo"]["calls"] = 3
+            case.steps[1]["undo_limit"] = 0
         case "unwritten call":
             case.calls.append(case.calls[0])
         case "gap in statuses":
@@ -195,6 +204,9 @@ def test_a_dead_letter_that_became_an_order_is_no_finding() -> None:
         ("overwritten", "A4", "undo of reserve is done, its inbox row failed"),
         ("never folded", "A4", "reserve succeeded, and the order was never told"),
         ("too many calls", "A5", "do of reserve: 51 calls, 12 allowed"),
+        ("budget exceeded", "A5", "calls beyond the first of each step, 1 granted"),
+        ("budget granted by nobody", "A5", "60 calls granted: 30 at first, and 0 moves"),
+        ("undo beyond its limit", "A5", "undo of reserve: 1 calls, 0 granted"),
         ("unwritten call", "A5", "do of reserve: 2 calls made, 1 written down"),
         ("gap in statuses", "A6", "statuses [1, 3, 3] of 3 were written"),
         ("lost status", "A6", "its client never got status 2, compensating"),

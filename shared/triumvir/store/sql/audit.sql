@@ -3,12 +3,12 @@
 -- name: audit_orders
 -- Every state record.
 select no, client, order_id, digest, workflow, version, state, locked_by is not null as locked, held_by, fence, attempt,
-       sequence, history
+       sequence, history, budget
 from orders order by no;
 
 -- name: audit_steps
 -- Every step record, which is the compensation log too.
-select no, step_no, attempt, state, calls, effect, undo_state, undo_generation, by_hand from steps
+select no, step_no, attempt, state, calls, effect, undo_state, undo_generation, by_hand, undo_limit from steps
 order by no, step_no;
 
 -- name: audit_transitions

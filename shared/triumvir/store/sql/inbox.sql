@@ -1,12 +1,13 @@
 -- name: begin_requests
 -- Takes the inbox rows of these requests before the first call, or leaves them. An undo first closes the forward
 -- row to every fence, unless a forward call is, or may be, under way before its deadline. A row taken over from
--- an instance that died under the same fence is in doubt: its call may still land. Returns what was taken.
+-- an instance that died under the same fence is in doubt: its call may still land. Of a request whose calls are used up
+-- none is counted. Returns what was taken.
 with request as (
     select * from unnest(
         :nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :generations::int[],
-        :complete_by::timestamptz[], :idle::boolean[]
-    ) as r(no, step_no, direction, fence, generation, complete_by, idle)
+        :complete_by::timestamptz[], :allowed::int[], :idle::boolean[]
+    ) as r(no, step_no, direction, fence, generation, complete_by, allowed, idle)
 ), closed as (
     insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
     select r.no, r.step_no, 'do', 0, 'fenced', 9223372036854775807
@@ -25,7 +26,10 @@ where r.complete_by > clock_timestamp()
 order by r.no, r.step_no, r.direction
 on conflict (no, step_no, direction) do update set
     fence = excluded.fence, generation = excluded.generation, owner = excluded.owner,
-    complete_by = excluded.complete_by, state = 'running', calls = i.calls + 1, reply = null,
+    complete_by = excluded.complete_by, state = 'running', reply = null,
+    calls = i.calls + case when i.fence = excluded.fence and i.tries >= (
+        select r.allowed from request r
+        where r.no = i.no and r.step_no = i.step_no and r.direction = i.direction) then 0 else 1 end,
     tries = case when i.fence = excluded.fence then i.tries + 1 else 1 end,
     doubt = i.fence = excluded.fence and (i.doubt or i.state = 'running')
 where excluded.fence > i.refuse_upto
@@ -67,11 +71,12 @@ select exists (
 );
 
 -- name: count_call
--- One more call under this fence is about to be made. No row: the request was fenced or out of time.
+-- One more call under this fence is about to be made. No row: the request was fenced or out of time, or its calls are
+-- used up: by another instance, too, which took it over.
 update inbox set calls = calls + 1, tries = tries + 1
 where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
   and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
-  and complete_by > clock_timestamp()
+  and complete_by > clock_timestamp() and tries < :allowed::int
 returning calls;
 
 -- name: finish_requests

@@ -10,9 +10,9 @@ select clock_timestamp() as now,
        o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.fence, o.attempt, o.step, o.sent_at,
        o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.held_at, o.paused_at,
        o.paused_by, o.cancel_requested, o.failure_count, o.unbegun_count, o.sequence, o.history, o.progress,
-       o.told_retrying, o.told_held, o.status_queue, o.trace, o.ended_at,
+       o.told_retrying, o.told_held, o.status_queue, o.trace, o.ended_at, o.budget,
        s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
-       s.undo_generation, s.undo_error, s.generation, s.by_hand, s.wait_left,
+       s.undo_generation, s.undo_error, s.generation, s.by_hand, s.wait_left, s.undo_calls, s.calls_upto, s.undo_limit,
        case when o.attempt = 0 then
            (select d.payload from order_documents d where d.client = o.client and d.order_id = o.order_id)
        end as payload,
@@ -40,33 +40,36 @@ with moved as (
         paused_by = u.paused_by, cancel_requested = u.cancel_requested,
         failure_count = u.failure_count, unbegun_count = u.unbegun_count, sequence = u.sequence,
         history = u.history, told_retrying = u.told_retrying, told_held = u.told_held, ended_at = u.ended_at,
-        touched_by = :touched_by::uuid
+        budget = u.budget, touched_by = :touched_by::uuid
     from unnest(
         :nos::bigint[], :history_before::int[], :states::text[], :locked_by::uuid[], :fences::bigint[],
         :attempts::int[], :steps::smallint[], :sent_at::timestamptz[], :complete_by::timestamptz[],
         :wake_at::timestamptz[], :retries::int[], :not_before::timestamptz[], :held_by::text[],
         :held_at::timestamptz[], :paused_at::timestamptz[], :paused_by::text[],
         :cancel_requested::boolean[], :failure_counts::int[], :unbegun_counts::int[], :sequences::int[],
-        :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[]
+        :histories::int[], :told_retrying::boolean[], :told_held::boolean[], :ended_at::timestamptz[],
+        :budgets::int[]
     ) as u(no, history_before, state, locked_by, fence, attempt, step, sent_at, complete_by, wake_at, retries,
            not_before, held_by, held_at, paused_at, paused_by, cancel_requested, failure_count, unbegun_count,
-           sequence, history, told_retrying, told_held, ended_at)
+           sequence, history, told_retrying, told_held, ended_at, budget)
     where o.no = u.no and o.history = u.history_before
     returning o.no
 ), stepped as (
     insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
-                            undo_generation, undo_error, generation, by_hand, wait_left)
+                            undo_generation, undo_error, generation, by_hand, wait_left, undo_calls, calls_upto,
+                            undo_limit)
     select * from unnest(
         :step_orders::bigint[], :step_nos::smallint[], :step_attempts::int[], :step_states::text[], :calls::int[],
         :effects::text[], :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[],
         :undo_generations::int[], :undo_errors::text[], :step_generations::int[], :by_hands::boolean[],
-        :waits_left::interval[])
+        :waits_left::interval[], :undo_calls::int[], :calls_upto::int[], :undo_limits::int[])
     on conflict (no, step_no) do update set
         attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
         result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
         undo_tries = excluded.undo_tries, undo_generation = excluded.undo_generation,
         undo_error = excluded.undo_error, generation = excluded.generation, by_hand = excluded.by_hand,
-        wait_left = excluded.wait_left
+        wait_left = excluded.wait_left,
+        undo_calls = excluded.undo_calls, calls_upto = excluded.calls_upto, undo_limit = excluded.undo_limit
 ), logged as (
     insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
     select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence

@@ -19,7 +19,8 @@ order by o.no desc limit :most::int;
 -- One order with its definition, and the clock that its deadlines are meant by.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.touched_by, o.fence, o.attempt,
        o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.held_at, o.paused_at, o.paused_by,
-       o.cancel_requested, o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at, w.definition,
+       o.cancel_requested, o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at,
+       o.budget, w.definition,
        clock_timestamp() as now
 from orders o left join workflows w on w.name = o.workflow and w.version = o.version
 where o.client = :client::text and o.order_id = :order_id::text;
@@ -27,8 +28,11 @@ where o.client = :client::text and o.order_id = :order_id::text;
 -- name: show_steps
 -- The steps that were dispatched at least once, with what the agents' inbox knows of their calls.
 select s.step_no, s.attempt, s.state, greatest(s.calls, coalesce(i.calls, 0)) as calls, s.effect, s.result, s.error,
-       s.undo_state, s.undo_tries, s.undo_error, s.by_hand
-from steps s left join inbox i on i.no = s.no and i.step_no = s.step_no and i.direction = 'do'
+       s.undo_state, s.undo_tries, s.undo_error, s.by_hand, greatest(s.undo_calls, coalesce(u.calls, 0)) as undo_calls,
+       s.undo_limit
+from steps s
+left join inbox i on i.no = s.no and i.step_no = s.step_no and i.direction = 'do'
+left join inbox u on u.no = s.no and u.step_no = s.step_no and u.direction = 'undo'
 where s.no = :no::bigint order by s.step_no;
 
 -- name: show_history

@@ -27,7 +27,7 @@ def direction_of(request: StepRequest) -> Direction:
 def attempt_of(request: StepRequest) -> Attempt:
     """What the inbox looks at of a request."""
     key = (request.order_no, request.step_no, direction_of(request))
-    return Attempt(key, request.fence, request.generation, request.complete_by)
+    return Attempt(key, request.fence, request.generation, request.complete_by, request.attempts_allowed)
 
 
 def reply(request: StepRequest, outcome: Outcome, calls: int) -> StepReply:
