@@ -21,7 +21,6 @@ _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
     "age": (1, lambda h, r: h.age(r.randrange(2))),
     "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),
-    "signal": (1, lambda h, r: h.signal(r.randrange(2), r.randint(1, 3))),
     "operate": (1, lambda h, r: h.operate(r.randrange(2), r.choice(get_args(Action)))),
     "break": (1, lambda h, r: h.break_(r.randrange(2), r.random() < 0.3)),
     "crash": (1, lambda h, r: h.crash(r.randrange(2))),
@@ -30,6 +29,9 @@ _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "presence": (1, lambda h, r: h.change_presence(r.randrange(2))),
     "pause": (1, lambda h, r: h.change_pause()),
     "wait": (1, lambda h, r: h.wait(r.randint(1, 40))),
+}
+_WITH_WAITS: Final[dict[str, tuple[int, Move]]] = {
+    "signal": (2, lambda h, r: h.signal(r.randrange(2), r.randint(1, 3))),
 }
 _WITH_MESSAGES: Final[dict[str, tuple[int, Move]]] = {
     "deliver": (5, lambda h, r: h.deliver(r.randrange(8), r.randrange(2), r.random() < 0.3)),
@@ -52,7 +54,7 @@ def play(seed: int, longest: int = _LONGEST) -> None:
     chance = Random(seed)
     history = Histories()
     _begin(history, chance)
-    every = {**_ALWAYS, **_WITH_MESSAGES, **_WITH_CALLS, **_WITH_TIMES}
+    every = {**_ALWAYS, **_WITH_WAITS, **_WITH_MESSAGES, **_WITH_CALLS, **_WITH_TIMES}
     left_out = {name for name in every if chance.random() < 0.25} - {"schedule", "deliver"}
     for _ in range(chance.randint(longest // 4, longest)):
         moves = [move for name, move in _possible(history).items() if name not in left_out]
@@ -104,6 +106,7 @@ def _possible(history: Histories) -> dict[str, tuple[int, Move]]:
     world = history.world
     return {
         **_ALWAYS,
+        **(_WITH_WAITS if world.workflow.signals else {}),
         **(_WITH_MESSAGES if world.bag else {}),
         **(_WITH_CALLS if world.fleet.calls else {}),
         **(_WITH_TIMES if world.next_times() else {}),

@@ -114,5 +114,5 @@ def test_a_broken_rule_is_noticed(breakage: str, monkeypatch: pytest.MonkeyPatch
 
 
 def _play_many() -> None:
-    for seed in range(3_000):
+    for seed in range(8_000):
         play(seed)
