@@ -13,6 +13,7 @@ import typer
 
 from triumvir.cli import (
     agents,
+    bulk,
     clients,
     dead,
     dev,
@@ -51,6 +52,7 @@ app.command("watch")(watch.watch)
 for name, move in moves.COMMANDS.items():
     orders.app.command(name)(move)
 orders.app.command("signal")(signals.signal)
+orders.app.add_typer(bulk.app, name="bulk")
 app.add_typer(orders.app, name="orders")
 app.add_typer(dead.app, name="dead")
 app.add_typer(clients.app, name="clients")

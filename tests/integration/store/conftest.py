@@ -13,7 +13,7 @@ from triumvir.store import session
 
 _TABLES = (
     "admission", "commands", "dead_letter_log", "dead_letters", "deliveries", "documents_elsewhere", "inbox",
-    "instances",
+    "instances", "bulks", "bulk_orders", "bulk_log", "pauses", "pause_log",
     "order_documents", "orders", "outbox", "steps", "transitions", "workflows",
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ COMMANDS = (
     "", "dev", "run", "submit", "watch", "doctor", "schema", "migrate",
     "orders", "orders list", "orders show", "orders cancel", "orders signal",
     "orders retry", "orders skip", "orders compensate", "orders resume", "orders close",
+    "orders bulk", "orders bulk retry", "orders bulk run", "orders bulk show", "orders bulk list",
     "orders pause", "orders unpause", "workflows pause", "workflows unpause",
     "agents", "agents list", "agents pause", "agents unpause", "pauses", "pauses list", "pauses log",
     "dead", "dead list", "dead show", "dead replay", "dead discard", "dead resolve",
