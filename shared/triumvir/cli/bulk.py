@@ -61,6 +61,20 @@ _WORDS: Final[dict[BulkAction, str]] = {
 }
 
 
+def _explained(action: BulkAction) -> str:
+    """What its help says."""
+    fitting = ", ".join(f"`{state}`" for state in order_view.STATES if state in FITS[action])
+    return f"""{_WORDS[action]} Without --state: those in {fitting}.
+
+    What matches is selected now and kept under an id; then you are shown what it is, and asked. Each order is moved
+    only if it is still as it was selected. To go on after an interruption: orders bulk run ID. Nothing is done twice.
+
+    \b
+    Example:
+      triumvir orders bulk {action} --workflow order-fulfilment --older-than 30m --reason "INC-4711"
+    """
+
+
 def _command(action: BulkAction) -> Callable[..., None]:
     """The command of one action; all of them take the same options."""
 
@@ -96,16 +110,7 @@ def _command(action: BulkAction) -> Callable[..., None]:
         shown = _select(action, chosen, reason, result_of(action, result))
         _go(shown, Pace(rate, stop_at / 100, wait), yes=yes, as_json=as_json)
 
-    fitting = ", ".join(f"`{state}`" for state in order_view.STATES if state in FITS[action])
-    command.__doc__ = f"""{_WORDS[action]} Without --state: those in {fitting}.
-
-    What matches is selected now and kept under an id; then you are shown what it is, and asked. Each order is moved
-    only if it is still as it was selected. To go on after an interruption: orders bulk run ID. Nothing is done twice.
-
-    \b
-    Example:
-      triumvir orders bulk {action} --workflow order-fulfilment --older-than 30m --reason "INC-4711"
-    """
+    command.__doc__ = _explained(action)
     return command
 
 
