@@ -13,8 +13,10 @@ from tests.servers import ServerSet
 from triumvir.local import PrivateServers, folders, leftovers
 from triumvir.settings import Settings
 
-# No deadline per example: the machine may be busy. With CI set, hypothesis itself loads its "ci" profile.
-hypothesis.settings.register_profile("local", deadline=None, print_blob=True)
+# No limits of time: the machine may be busy. With CI set, hypothesis itself loads its "ci" profile.
+hypothesis.settings.register_profile(
+    "local", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 if hypothesis.settings.get_current_profile_name() == "default":
     hypothesis.settings.load_profile("local")
 

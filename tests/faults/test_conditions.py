@@ -20,7 +20,7 @@ POINTS = (
     "scheduler.reply.before_commit",
     pytest.param("scheduler.reply.after_commit", marks=pytest.mark.slow),
 )
-WAVES = 15
+WAVES = 60
 COUNT = 12
 
 

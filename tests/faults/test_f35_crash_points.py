@@ -25,7 +25,8 @@ SELDOM: Final = {"scheduler.command": 2}
 HOSTS: Final = {"outbox": "scheduler"}
 LEFT_BY: Final = {"outbox.after_sweep_publish": "submitter.after_commit"}
 """What has to crash once, so that there is something to do at a point; what it left is swept in every life."""
-WAVES: Final = 15
+WAVES: Final = 60
+"""At most; some ten where nothing else runs."""
 ELSEWHERE: Final = {
     "submitter.documents.after_commit",
     "supervisor.check.before_commit",

@@ -52,7 +52,7 @@ async def test_a_second_signal_ends_it_at_once(start: Start) -> None:
 
 
 async def test_a_drain_that_hangs_is_cut_named_and_exits_non_zero(start: Start) -> None:
-    specimen = await start("stubborn", drain_timeout=0.2)
+    specimen = await start("stubborn", drain_timeout=2)
     await specimen.until("service_started")
     specimen.signal(signal.SIGTERM)
     assert await specimen.exit_code() == 1
@@ -92,7 +92,7 @@ async def test_a_start_can_be_stopped(start: Start) -> None:
 
 
 async def test_a_start_does_not_take_for_ever(start: Start) -> None:
-    specimen = await start("endless_start", watchdog_timeout=0.3)
+    specimen = await start("endless_start", watchdog_timeout=2)
     assert await specimen.exit_code() == 1
     assert specimen.line("task_failed")["task"] == "start"
 
@@ -135,7 +135,7 @@ async def test_a_blocked_event_loop_ends_the_process_and_shows_where(start: Star
 
 
 async def test_a_loop_that_waits_for_ever_ends_the_process_and_shows_where(start: Start) -> None:
-    specimen = await start("stalled", watchdog_timeout=1, poll_interval=0.1)
+    specimen = await start("stalled", watchdog_timeout=4, poll_interval=0.1)
     assert await specimen.exit_code() == 70
     stalled = specimen.line("service_stalled")
     assert list(stalled["stalled"]) == ["waiting"]

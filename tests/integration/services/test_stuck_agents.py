@@ -36,7 +36,7 @@ async def bench(suite: Suite) -> AsyncIterator[Workbench]:
 async def test_an_agent_whose_slots_are_all_stuck_ends_and_its_neighbours_burn_nothing(
     bench: Workbench, workflow: str
 ) -> None:
-    agent = await asyncio.to_thread(bench.suite.start, "agent", GHOST, slots=SLOTS, watchdog_timeout=3)
+    agent = await asyncio.to_thread(bench.suite.start, "agent", GHOST, slots=SLOTS, watchdog_timeout=8)
     stuck = [await bench.submit(workflow, {"stalls": True}) for _ in range(SLOTS)]
     for order in stuck:
         await bench.until_called(order.order_id, workflow)
