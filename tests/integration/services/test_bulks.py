@@ -9,6 +9,8 @@ import signal
 import sys
 from typing import Any
 
+import pytest
+
 from tests.integration.services.workbench import Workbench
 from tests.waiting import eventually
 from triumvir.client import Order
@@ -99,14 +101,23 @@ async def test_an_order_that_moved_on_since_it_was_selected_is_left_alone(bench:
     assert "has moved on" in failure["detail"]
 
 
-async def test_it_stops_where_what_was_to_be_mended_is_not(bench: Workbench) -> None:
-    orders = await halted(bench, 40, "permanent")
+async def test_it_stops_where_too_much_fails_and_goes_on_when_asked_to(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_run, "LEAST_JUDGED", 4)
+    monkeypatch.setattr(bulks, "MOST_WAITING", 4)  # so that it sees what comes of some before it asks for all
+    orders = await halted(bench, 8, "permanent", "ok")
     bulk = await selected(bench, orders)
-    last = await run(bench, bulk, rate=10.0, stop_at=0.2)
+    moved_on = "update bulk_orders set fence = -7 where bulk = $1"  # as if all had, since they were selected
+    await bench.db.execute(moved_on, bulk.id)
+    last = await run(bench, bulk)
     assert last.stopped is not None
     assert "failed, more than 20%" in last.stopped
     assert last.tally.unasked > 0
     assert (await bulks.log(bench.db, bulk))[-1].what == "stopped"
+    last = await run(bench, bulk, stop_at=1.0)
+    assert (last.stopped, last.tally.refused) == (None, 8)
+    assert await moves(bench, bulk) == [1] * 8, "each was refused once"
 
 
 async def cli(bench: Workbench, bulk: Bulk, rate: float) -> asyncio.subprocess.Process:
@@ -125,7 +136,7 @@ async def cli(bench: Workbench, bulk: Bulk, rate: float) -> asyncio.subprocess.P
 async def test_two_operators_and_a_kill_in_the_middle_move_every_order_once(bench: Workbench) -> None:
     orders = await halted(bench, 12, "permanent", "ok")
     bulk = await selected(bench, orders)
-    victim = await cli(bench, bulk, rate=4)
+    victim = await cli(bench, bulk, rate=0.5)  # slow enough to be found in the middle
 
     async def is_in_the_middle() -> bool:
         tally = await bulks.tally(bench.db, bulk)
