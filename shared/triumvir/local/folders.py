@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +17,9 @@ from typing import Any, NamedTuple
 from triumvir.errors import ConfigurationError
 from triumvir.local import processes
 from triumvir.local.processes import ProcessIdentity
+
+_REMOVALS = 200
+_PAUSE_SECONDS = 0.05
 
 
 class Account(NamedTuple):
@@ -36,13 +41,23 @@ def unprivileged_account() -> Account | None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all in it; what is missing, or vanishes meanwhile, is fine."""
+    """Remove a folder and all in it; what is missing, or vanishes meanwhile, is fine.
+
+    What comes meanwhile is removed, too: the processes of a killed Postgres write for a moment longer.
+    """
 
     def not_found_is_fine(_: object, __: str, problem: tuple[object, BaseException, object]) -> None:
         if not isinstance(problem[1], FileNotFoundError):
             raise problem[1]
 
-    shutil.rmtree(folder, onerror=not_found_is_fine)
+    for left in reversed(range(_REMOVALS)):
+        try:
+            shutil.rmtree(folder, onerror=not_found_is_fine)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not left:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def require_passage(folder: Path, account: Account | None) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +47,22 @@ def test_ports_are_different_free_and_outside_the_range_of_outgoing_connections(
     assert ports.all_free(chosen)
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert max(chosen) < max(lowest, 32_768)
+
+
+def test_what_a_dying_process_still_writes_is_removed_with_its_folder(tmp_path: Path) -> None:
+    folder, written = tmp_path / "folder", 0
+    (folder / "inner").mkdir(parents=True)
+    remove_one = os.rmdir
+
+    def rmdir(*arguments: Any, **options: Any) -> None:
+        nonlocal written
+        if written < 3:
+            written += 1
+            (folder / "inner" / str(written)).touch()
+        remove_one(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rmdir", rmdir)
+        folders.remove(folder)
+    assert written == 3
+    assert not folder.exists()
