@@ -100,17 +100,20 @@ class Sweep:
             raise StoreError(f"of the orders {[ref.no for ref in wanted][:5]} none exists")
         now, records = found.now, found.records
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
-        live = {ref.no: ref for ref in wanted if _still_wanted(ref, records.get(ref.no), now)}
-        await self._payloads.fetch(connection, self._payloads.to_fetch(live))
-        payloads = await self._payloads.of(connection, [records[no] for no in live])
-        if any(no not in payloads and not self._payloads.is_absent(no) for no in live):
+        live = [ref for ref in wanted if _still_wanted(ref, records.get(ref.no), now)]
+        nos = {ref.no for ref in live}
+        await self._payloads.fetch(connection, self._payloads.to_fetch(nos))
+        payloads = await self._payloads.of(connection, [records[no] for no in nos])
+        if any(no not in payloads and not self._payloads.is_absent(no) for no in nos):
             raise DocumentsAway("the documents of its requests cannot be read")
-        return [self._request(records[no], ref, payloads[no], now) for no, ref in live.items()]
+        return [self._request(records[ref.no], ref, payloads[ref.no], now) for ref in live]
 
     def _request(self, record: OrderRecord, ref: RequestRef, payload: str, now: datetime) -> OutMessage:
         workflow = self._definitions.get(record.workflow, record.version)
         selected = argument(record, workflow, ref.step_no, JsonText(text=payload))
-        send = SendRequest(ref.step_no, ref.direction, ref.fence, max(1, record.retries), selected)
+        out = record.request_under_way(ref.step_no, ref.direction)
+        retry = max(1, out.retries) if out else 1
+        send = SendRequest(ref.step_no, ref.direction, ref.fence, retry, selected)
         return outgoing.request(record, workflow, send, payload, now, self._settings.calls_per_request)
 
     async def _told(
@@ -147,12 +150,7 @@ def _of(kind: type[_R], found: Iterable[Ref]) -> list[_R]:
 
 def _still_wanted(ref: RequestRef, record: OrderRecord | None, now: datetime) -> bool:
     """Only the attempt that the row speaks of, and only while it can be answered in time."""
-    return (
-        record is not None
-        and record.locked_by is not None
-        and record.fence == ref.fence
-        and record.step == ref.step_no
-        and record.direction == ref.direction
-        and record.complete_by is not None
-        and record.complete_by > now
-    )
+    if record is None or record.fence != ref.fence:
+        return False
+    out = record.request_under_way(ref.step_no, ref.direction)
+    return out is not None and out.complete_by > now

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from typing import Final
 
-from triumvir.lifecycle import OrderRecord
 from triumvir.runtime.applied import Applied
 from triumvir.runtime.definitions import Definitions
 from triumvir.store import pauses
@@ -120,18 +119,14 @@ class Windows:
         """Counts what a committed transaction sent and what it saw answered."""
         for before, decision in applied.decisions:
             after = decision.record
-            was, now = self._agent(before), self._agent(after)
-            if was is not None and not _same_request(before, after):
-                self._under_way[was] = max(0, self._under_way[was] - 1)
-            if now is not None and not _same_request(before, after):
-                self._under_way[now] += 1
+            was, now = set(before.under_way), set(after.under_way)
+            for over in was - now:
+                agent = self._agent_of(before.workflow, before.version, over.step_no)
+                self._under_way[agent] = max(0, self._under_way[agent] - 1)
+            for begun in now - was:
+                self._under_way[self._agent_of(after.workflow, after.version, begun.step_no)] += 1
             if after.held_by is not None and after.held_by.startswith(WINDOW):
                 self.held_windows.add(after.held_by)
-
-    def _agent(self, record: OrderRecord) -> str | None:
-        if record.locked_by is None or record.step is None:
-            return None
-        return self._agent_of(record.workflow, record.version, record.step)
 
     def _agent_of(self, workflow: str, version: int, step_no: int) -> str:
         """The agent of a step; of a workflow without a definition, none that exists."""
@@ -173,12 +168,3 @@ class Reservation:
         if reason is None:
             self._reserved[agent] += 1
         return reason
-
-
-def _same_request(before: OrderRecord, after: OrderRecord) -> bool:
-    return (before.locked_by, before.step, before.sent_at, before.complete_by) == (
-        after.locked_by,
-        after.step,
-        after.sent_at,
-        after.complete_by,
-    )

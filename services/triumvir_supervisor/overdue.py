@@ -13,7 +13,7 @@ from typing import Final
 
 from triumvir.contracts.names import Direction
 from triumvir.errors import StoreError
-from triumvir.lifecycle import Broken, Event, Expired
+from triumvir.lifecycle import Broken, Event, Expired, Shown
 from triumvir.runtime.applied import Applied, report
 from triumvir.runtime.batches import run_batch
 from triumvir.runtime.crash import crash_point
@@ -177,16 +177,25 @@ class Overdue:
 
     async def _expired(self, connection: Connection, rows: Sequence[Row]) -> dict[int, list[Event]]:
         """What the agents' inbox says of each request, once no agent can begin it any more."""
-        directions: list[Direction] = ["undo" if row["state"] == "compensating" else "do" for row in rows]
+        undoing = [row["no"] for row in rows if row["state"] == "compensating"]
+        undos = await statement("undos_out").rows(connection, nos=undoing) if undoing else []
+        fences = {row["no"]: row["fence"] for row in rows}
+        asked: list[tuple[int, int, Direction]] = [
+            *((row["no"], row["step"], "do") for row in rows if row["state"] != "compensating"),
+            *((row["no"], row["step_no"], "undo") for row in undos),
+        ]
         closed = await statement("close_expired").rows(
             connection,
-            nos=[row["no"] for row in rows],
-            step_nos=[row["step"] for row in rows],
-            directions=directions,
-            fences=[row["fence"] for row in rows],
+            nos=[no for no, _, _ in asked],
+            step_nos=[step_no for _, step_no, _ in asked],
+            directions=[direction for _, _, direction in asked],
+            fences=[fences[no] for no, _, _ in asked],
         )
-        inbox = {row["no"]: row for row in closed}
-        return {row["no"]: [_expiry(row, inbox.get(row["no"]))] for row in rows}
+        shown: dict[int, list[Shown]] = {row["no"]: [] for row in rows}
+        for row in closed:
+            begun = row["fence"] == fences[row["no"]]
+            shown[row["no"]].append(Shown(row["step_no"], begun, row["calls"]))
+        return {row["no"]: [_expiry(row, shown[row["no"]])] for row in rows}
 
     async def _publish(self, applied: Applied) -> None:
         report(applied)
@@ -213,8 +222,8 @@ def _share(rows: Sequence[Row], wanted: int) -> Sequence[Row]:
     return [rows[place] for place in sorted(random.sample(range(len(rows)), wanted))]
 
 
-def _expiry(row: Row, inbox: Row | None) -> Expired:
-    """What is known of the request; a wait for a signal has none."""
-    if inbox is None:
-        return Expired(begun=False)
-    return Expired(begun=inbox["fence"] == row["fence"], calls=inbox["calls"])
+def _expiry(row: Row, shown: Sequence[Shown]) -> Expired:
+    """What is known of the request, or of each undo; a wait for a signal has none."""
+    if row["state"] == "compensating":
+        return Expired(begun=False, undos=tuple(shown))
+    return Expired(shown[0].begun, shown[0].calls) if shown else Expired(begun=False)

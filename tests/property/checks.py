@@ -15,6 +15,7 @@ from triumvir.lifecycle import (
     RESTING,
     STATUS_OF_STATE,
     Aged,
+    Broken,
     Decision,
     Event,
     Expired,
@@ -73,6 +74,7 @@ def check_row(record: OrderRecord) -> None:
     assert locked == (record.complete_by is not None)
     assert record.state != "processing" or locked
     assert not locked or (record.state in ("processing", "compensating") and record.held_by is None)
+    _check_under_way(record)
     assert record.wake_at is None or (locked and record.complete_by and record.wake_at < record.complete_by)
     assert (record.ended_at is not None) == (record.state in END)
     assert record.held_by is None or record.state in LIVE
@@ -96,6 +98,21 @@ def _may_wait(record: OrderRecord, step_no: int) -> bool:
     """While it is held, or as the only thing that the order does: no request, no timer."""
     alone = record.step == step_no and record.wake_at is None and record.sent_at is None
     return record.state == "pending" or (record.state == "processing" and alone)
+
+
+def _check_under_way(record: OrderRecord) -> None:
+    """The order's own times are the latest deadline and the earliest re-send of what it waits for."""
+    out = record.under_way
+    at_work = record.locked_by is not None and waiting_step(record) is None
+    assert at_work == bool(out), "locked without a request, or the other way round"
+    if not out:
+        return
+    assert record.complete_by == max(each.complete_by for each in out)
+    assert record.wake_at == min((each.wake_at for each in out if each.wake_at), default=None)
+    assert record.step in [each.step_no for each in out]
+    assert len({(each.step_no, each.direction) for each in out}) == len(out)
+    for each in out:
+        assert each.wake_at is None or each.wake_at < each.complete_by, "a re-send beyond its own deadline"
 
 
 def _check_lock(before: OrderRecord, after: OrderRecord) -> None:
@@ -130,9 +147,10 @@ def _check_arrival(before: OrderRecord, decision: Decision) -> None:
 
 
 def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -> None:
-    assert (send.fence, send.step_no, send.direction) == (record.fence, record.step, record.direction)
+    assert send.fence == record.fence
     assert record.locked_by is not None
     assert send.retry or record.paused_at is None, "a step of a paused order was begun"
+    assert record.request_under_way(send.step_no, send.direction) is not None
     step = record.step_record(send.step_no)
     assert step is not None
     if send.direction == "do":
@@ -144,13 +162,35 @@ def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -
     assert step.effect != "none"
     if send.retry:
         return  # it was out already when a success of a later step became known
-    for later in record.steps:
-        undoable = workflow.step(later.step_no).undo is not None and later.effect != "none"
-        assert later.step_no <= send.step_no or not undoable or later.undo_state == "undone", "out of order"
+    for other in record.steps:
+        undoable = workflow.step(other.step_no).undo is not None and other.effect != "none"
+        before = comes_before(workflow, other.step_no, send.step_no)
+        assert not before or not undoable or other.undo_state == "undone", "out of order"
 
 
-def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: datetime) -> None:
-    """What an event may not do, whatever the order: dead attempts move nothing, the unbegun burns nothing."""
+def comes_before(workflow: Workflow, one: int, other: int) -> bool:
+    """Whether a step must be undone before another one."""
+    if workflow.undo_order == "reverse":
+        return one > other
+    ranks = [workflow.step(step_no).undo_rank for step_no in (one, other)]
+    return workflow.undo_order == "by-rank" and None not in ranks and ranks[0] < ranks[1]  # type: ignore[operator]
+
+
+def check_event(
+    before: OrderRecord, event: Event, after: OrderRecord, now: datetime, workflow: Workflow
+) -> None:
+    """What an event may not do, whatever the order: dead attempts move nothing, the unbegun burns nothing, and while
+    an undo that may come next has not failed for good, undoing is not given up.
+    """
+    if after.state == "compensation_failed" != before.state and not isinstance(event, Broken):
+        for step in after.steps:
+            if workflow.step(step.step_no).undo is None or step.effect == "none":
+                continue
+            waits = any(
+                comes_before(workflow, other.step_no, step.step_no) and other.undo_state == "undo_failed"
+                for other in after.steps
+            )
+            assert step.undo_state in ("undone", "undo_failed") or waits, "given up before its undo failed"
     if isinstance(event, Replied) and not _is_awaited(before, event.reply, now):
         moved = replace(after, history=before.history)
         if isinstance(event.reply, StepSucceeded) and event.reply.direction == "do":
@@ -162,11 +202,7 @@ def check_event(before: OrderRecord, event: Event, after: OrderRecord, now: date
         assert replace(after, history=before.history) == before, "an order was moved because it waits"
         assert after == before or before.locked_by is None, "told of one that somebody runs"
     if isinstance(event, Expired) and after != before:
-        entry = before.step_record(before.step or 0)
-        assert entry is not None
-        answered = entry.state == "failed" if before.direction == "do" else entry.undo_error is not None
-        counted = after.failure_count > before.failure_count
-        assert not counted or event.begun or answered, "an attempt that nobody began was counted"
+        _check_counted(before, event, after)
     if isinstance(event, OperatorAsked) and event.action in ("pause", "unpause"):
         if waiting_step(before) is None or after.state == "processing":
             _check_pause(before, after)
@@ -182,6 +218,25 @@ def _check_paused_wait(before: OrderRecord, after: OrderRecord, now: datetime) -
     assert (after.state, after.locked_by, after.held_by) == ("pending", None, PAUSED)
     assert after.step_record(step.step_no) == replace(step, wait_left=until - now), "its time is not kept"
     assert (after.failure_count, after.unbegun_count) == (before.failure_count, before.unbegun_count)
+
+
+def _check_counted(before: OrderRecord, event: Expired, after: OrderRecord) -> None:
+    if before.direction == "do":
+        entry = before.step_record(before.step or 0)
+        assert entry is not None
+        counted = after.failure_count > before.failure_count
+        assert not counted or event.begun or entry.state == "failed", (
+            "an attempt that nobody began was counted"
+        )
+    for entry in before.steps:
+        tried = after.step_record(entry.step_no)
+        assert tried is not None
+        if tried.undo_tries > entry.undo_tries:
+            was_out = any(out.step_no == entry.step_no for out in before.undos_out)
+            assert was_out, "a try of an undo that was not under way"
+            begun = event.has_begun(entry.step_no) or entry.undo_error is not None
+            assert begun, "an undo that nobody began was counted"
+        assert (entry.undo_state == "undone") == (tried.undo_state == "undone"), "a deadline undoes nothing"
 
 
 def _check_pause(before: OrderRecord, after: OrderRecord) -> None:
@@ -204,9 +259,12 @@ def _check_pause(before: OrderRecord, after: OrderRecord) -> None:
 
 
 def _is_awaited(record: OrderRecord, reply: StepReply, now: datetime) -> bool:
-    attempt = (record.locked_by, record.fence, record.step, record.direction)
-    in_time = record.complete_by is not None and now < record.complete_by
-    return in_time and attempt == (reply.lock, reply.fence, reply.step_no, reply.direction)
+    out = record.request_under_way(reply.step_no, reply.direction)
+    return (
+        out is not None
+        and now < out.complete_by
+        and (record.locked_by, record.fence) == (reply.lock, reply.fence)
+    )
 
 
 def check_repeated(record: OrderRecord, again: Decision) -> None:

@@ -100,6 +100,9 @@ LEFT_OUT: Final[dict[tuple[type, str], Clip | None]] = {
     (OrderRecord, "sequence"): _OUT,
     (OrderRecord, "attempt"): lambda attempt: min(attempt, 2),
     (StepRecord, "attempt"): _OUT,
+    # The order says which of its undos are under way.
+    (StepRecord, "undo_attempt"): _OUT,
+    (StepRecord, "undo_sent_at"): _OUT,
     # Follows from complete_by and the policy, and from the state.
     (OrderRecord, "sent_at"): _OUT,
     (OrderRecord, "ended_at"): _OUT,
@@ -193,6 +196,8 @@ class _Eye:
     def _object(self, value: Any) -> Tokens:
         kind: Any = type(value)
         tokens: Tokens = [kind.__name__]
+        if kind is OrderRecord:
+            tokens += self.seen([out.step_no for out in value.undos_out])
         for name in _members(value):
             clip, each = _clip(kind, name), getattr(value, name)
             if clip is _OWNER:

@@ -80,6 +80,7 @@ def _begin(history: Histories, chance: Random) -> None:
         zombies_last=chance.random() < 0.5,
         rules=_rules(chance),
         budgets=(chance.choice((30, 0, 1, 2, 3)), chance.choice((30, 0, 1, 2))),
+        undo_order=chance.choice(("reverse", "reverse", "by-rank", "parallel")),
     )
 
 

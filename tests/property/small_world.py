@@ -14,7 +14,7 @@ from tests.property.remote import Outcome
 from tests.property.settle import check_calls, check_rest
 from tests.property.world import Posted, World, workflow_of
 from triumvir.lifecycle import LIVE, PAUSED, RESTING, Action, Policy
-from triumvir.workflow import OnError
+from triumvir.workflow import OnError, UndoOrder
 
 POLICY: Final = Policy(
     step_timeout=timedelta(seconds=10),
@@ -41,10 +41,11 @@ class Scope:
     on_error: OnError
     faults: Mapping[Fault, int]
     together: int
+    undo_order: UndoOrder = "reverse"
 
     def world(self) -> World:
         """The order is received, and nothing has happened yet."""
-        world = World(workflow_of(self.steps, self.on_error), POLICY, orders=1)
+        world = World(workflow_of(self.steps, self.on_error, undo_order=self.undo_order), POLICY, orders=1)
         world.remote = world.fleet.remote = WrittenRemote()
         return world
 

@@ -16,13 +16,14 @@ from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods, check_calls, settle
 from tests.property.world import Decide, Order, World, workflow_of
 from triumvir.lifecycle import Action, Policy, decide
-from triumvir.workflow import OnError
+from triumvir.workflow import OnError, UndoOrder
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
 
 ANY = st.integers(0, 7)
 AGENT = st.integers(0, 1)
 OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["works", "works", "works-unheard", "refuses", "busy"])
+UNDO_ORDER: st.SearchStrategy[UndoOrder] = st.sampled_from(get_args(UndoOrder))
 ON_ERROR: st.SearchStrategy[OnError] = st.sampled_from(["compensate", "halt"])
 MOODS: st.SearchStrategy[Moods] = st.dictionaries(
     st.tuples(st.integers(1, 3), st.sampled_from(["do", "do", "undo"])),
@@ -51,6 +52,7 @@ class Histories(RuleBasedStateMachine):
         zombies_last=st.booleans(),
         rules=RULES,
         budgets=BUDGETS,
+        undo_order=UNDO_ORDER,
     )
     def begin(
         self,
@@ -63,6 +65,7 @@ class Histories(RuleBasedStateMachine):
         moods: Moods,
         zombies_last: bool,
         rules: Rules,
+        undo_order: UndoOrder,
         budgets: tuple[int, int],
     ) -> None:
         cooled = (timedelta(minutes=5),) * cool_offs
@@ -74,7 +77,7 @@ class Histories(RuleBasedStateMachine):
             retry_budget=budgets[0],
             undo_retry_budget=budgets[1],
         )
-        workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules)
+        workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules, undo_order=undo_order)
         self.world = World(workflow, policy, orders, type(self).decide, rules)
         self.moods, self.zombies_last = moods, zombies_last
         for order in self.world.orders:

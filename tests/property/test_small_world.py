@@ -11,7 +11,7 @@ import pytest
 from tests.property.search import Searched, WrongState, search
 from tests.property.small_world import Scope
 from tests.property.test_volume import BREAKAGES
-from triumvir.workflow import OnError
+from triumvir.workflow import OnError, UndoOrder
 
 pytestmark = pytest.mark.timeout(7200)  # the deep searches take long
 
@@ -29,17 +29,18 @@ FAULTS: Final = {
 }
 
 
-Search = Callable[[int, OnError, int], Searched]
+Search = Callable[..., Searched]
 
 
 @pytest.fixture
 def searched(capsys: pytest.CaptureFixture[str]) -> Search:
     """Searches all of it; how many states that were is printed, since it is what the result is worth."""
 
-    def searched(steps: int, on_error: OnError, together: int) -> Searched:
-        found = search(Scope(steps, on_error, FAULTS, together))
+    def searched(steps: int, on_error: OnError, together: int, undo_order: UndoOrder = "reverse") -> Searched:
+        found = search(Scope(steps, on_error, FAULTS, together, undo_order))
+        named = f"{steps} steps, on error {on_error}, undone in {undo_order}, {together} faults together"
         with capsys.disabled():
-            sys.stdout.write(f"\n{steps} steps, on error {on_error}, {together} faults together: {found}\n")
+            sys.stdout.write(f"\n{named}: {found}\n")
         assert found.complete
         return found
 
@@ -55,6 +56,16 @@ def test_whatever_two_faults_meet_every_reachable_state_is_right(
     assert {"processed", "compensated", "compensation_failed", "cancelled", "closed", "error"} <= set(
         found.ends
     )
+
+
+def test_with_both_undos_under_way_at_once_every_reachable_state_is_right(searched: Search) -> None:
+    found = searched(2, "compensate", 2, "parallel")
+    assert {"compensated", "compensation_failed"} <= set(found.ends)
+
+
+@pytest.mark.slow
+def test_with_both_undos_under_way_at_once_more_faults_lead_to_right_states_only(searched: Search) -> None:
+    assert searched(2, "compensate", 3, "parallel").states > 20_000
 
 
 @pytest.mark.slow
@@ -73,6 +84,7 @@ FOUND: Final = (
     "cancelled-though-begun",
     "agent-forgets-calls-unheard",
     "operator-does-not-fence",
+    "undo-before-a-late-success-counts",
 )
 """Two faults bring these to light."""
 NEED_MORE_FAULTS: Final = {"doubt-forgotten": 3, "supervisor-does-not-fence": 3, "failures-not-counted": 4}
@@ -84,14 +96,28 @@ def test_the_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("breakage", ["undos-answered-end-the-wave", "undos-deadlines-of-the-first-only"])
+def test_the_search_finds_a_broken_rule_of_undos_at_once(
+    breakage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find(breakage, 2, monkeypatch, steps=2, undo_order="parallel")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", NEED_MORE_FAULTS)
 def test_a_deeper_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find(breakage, NEED_MORE_FAULTS[breakage], monkeypatch)
 
 
-def find(breakage: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def find(
+    breakage: str,
+    together: int,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int = 1,
+    undo_order: UndoOrder = "reverse",
+) -> None:
     where, name, broken = BREAKAGES[breakage]
     monkeypatch.setattr(where, name, broken)
     with pytest.raises(WrongState) as found:
-        search(Scope(1, "compensate", FAULTS, together))
+        search(Scope(steps, "compensate", FAULTS, together, undo_order))
     assert "\n-- " in str(found.value), "how it comes about is told"

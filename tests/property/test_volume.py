@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Final
 
 import hypothesis.strategies as st
@@ -14,6 +15,7 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.lifecycle import (
     PAUSED,
     OperatorAsked,
+    StepRecord,
     argument,
     budget,
     dispatch,
@@ -22,6 +24,8 @@ from triumvir.lifecycle import (
     pauses,
     replies,
     signals,
+    undoing,
+    waves,
 )
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.retry import next_attempt
@@ -35,6 +39,9 @@ pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
 @given(seed=st.integers(0, 2**64 - 1))
 def test_every_order_comes_to_a_right_end_whatever_the_seed(seed: int) -> None:
     play(seed)
+
+
+_reopened = undoing.undo_reopened
 
 
 def _nothing(*_: Any) -> None:
@@ -56,10 +63,32 @@ def _pause_at_once(draft: Draft, asked: OperatorAsked) -> None:
         dispatch.hold(draft, PAUSED)
 
 
+def _ends_wave(draft: Draft, entry: StepRecord, why: str) -> None:
+    """The others of the wave are sent again at once, under the same attempt."""
+    draft.set_step(entry)
+    draft.move(why)
+    undoing.undo_next(draft)
+
+
+def _waits_for_the_first(draft: Draft) -> dict[str, Any]:
+    first = draft.record.under_way[0]
+    return {"step": first.step_no, "complete_by": first.complete_by, "wake_at": first.wake_at}
+
+
+def _all_or_nothing(wave: list[StepRecord]) -> list[StepRecord]:
+    return [] if any(entry.undo_state == "undo_failed" for entry in wave) else wave
+
+
+def _waits_on(draft: Draft, entry: StepRecord, why: str) -> None:
+    """What was sent to undo it before its success was known still counts."""
+    out = [each for each in draft.record.undos_out if each.step_no == entry.step_no]
+    _reopened(draft, replace(entry, undo_state="undoing") if out else entry, why)
+
+
 BREAKAGES: dict[str, tuple[object, str, object]] = {
     "late-success-forgotten": (replies, "_late_success", _nothing),
     "doubt-forgotten": (replies, "_worse", lambda before, now: now),
-    "in-doubt-not-undone": (dispatch, "needs_undo", lambda draft, step: step.effect == "certain"),
+    "in-doubt-not-undone": (waves, "needs_undo", lambda workflow, step: step.effect == "certain"),
     "any-reply-counts": (replies, "_is_awaited", lambda draft, reply: draft.record.locked_by is not None),
     "cancelled-though-begun": (
         failure,
@@ -69,7 +98,7 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
     "failures-not-counted": (
         failure,
         "_reopen",
-        lambda draft, why, wait: failure._reopen_unbegun(draft, why),
+        lambda draft, why, wait: failure.reopen_unbegun(draft, why),
     ),
     "cool-offs-without-end": (
         failure,
@@ -84,7 +113,16 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
         "_cannot_run",
         lambda draft, step_no, _: _skip(draft, step_no),
     ),
-    "undo-gets-the-payload": (dispatch, "_argument", _only_forward),
+    "undo-gets-the-payload": (undoing, "argument_of", _only_forward),
+    "undos-ranks-not-kept": (
+        undoing,
+        "next_wave",
+        waves.left_to_undo,
+    ),
+    "undos-answered-end-the-wave": (undoing, "_settled", _ends_wave),
+    "undos-deadlines-of-the-first-only": (undoing, "_waits", _waits_for_the_first),
+    "undos-given-up-with-one-that-failed": (undoing, "can_go_on", _all_or_nothing),
+    "undo-before-a-late-success-counts": (replies, "undo_reopened", _waits_on),
     "second-signal-counts": (signals, "_SURPLUS", {}),
     "held-wait-begins-anew": (dispatch, "keep_time_left", _nothing),
     "kept-signal-forgotten": (dispatch, "take_kept_signal", lambda draft, step_no: False),

@@ -38,12 +38,14 @@ from triumvir.lifecycle import (
     RetryDue,
     SendAlert,
     SendRequest,
+    Shown,
     Signalled,
     decide,
     waiting_step,
 )
-from triumvir.workflow import OnError, Stage, Step, Wait, Workflow
+from triumvir.workflow import OnError, Stage, Step, UndoOrder, Wait, Workflow
 
+RANKS: Final = {1: 1, 2: 1, 3: 2}
 START: Final = datetime(2030, 1, 1, tzinfo=UTC)
 WITHIN: Final = timedelta(seconds=15)
 """A wait takes so long at most."""
@@ -51,9 +53,14 @@ Decide = Callable[[OrderRecord, Workflow, Event, Moment, Policy], Decision]
 
 
 def workflow_of(
-    steps: int, on_error: OnError, *, keeps: int | None = None, rules: Rules | None = None
+    steps: int,
+    on_error: OnError,
+    *,
+    keeps: int | None = None,
+    rules: Rules | None = None,
+    undo_order: UndoOrder = "reverse",
 ) -> Workflow:
-    """``steps`` steps of one agent; the one at ``keeps`` declares no undo."""
+    """``steps`` steps of one agent; the one at ``keeps`` declares no undo. By rank: s1 and s2 go together, s3 last."""
     made: list[Stage] = []
     for n in range(1, steps + 1):
         rule = (rules or {}).get(n)
@@ -62,9 +69,10 @@ def workflow_of(
             made.append(Wait(f"s{n}", signal=signal_name(n), within=WITHIN, default=default))
             continue
         undo = None if n == keeps else f"undo-{n}"
+        rank = RANKS[n] if undo is not None and undo_order == "by-rank" else None
         more = members(rule, n)
-        made.append(Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo, **more))
-    return Workflow("w", 1, made, on_error)
+        made.append(Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo, undo_rank=rank, **more))
+    return Workflow("w", 1, made, on_error, undo_order)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +146,7 @@ class World:
         self.story.append((before.no, event, decision))
         self.sound = False
         checks.check_decision(before, decision, self.workflow)
-        checks.check_event(before, event, decision.record, self.now)
+        checks.check_event(before, event, decision.record, self.now, self.workflow)
         if not _may_come_again(event, order.record):
             checks.check_repeated(order.record, self._decided(order.record, event))
         if isinstance(event, Signalled):
@@ -187,8 +195,9 @@ class World:
 
     def _request(self, record: OrderRecord, send: SendRequest) -> Request:
         step, entry = self.workflow.step(send.step_no), record.step_record(send.step_no)
+        out = record.request_under_way(send.step_no, send.direction)
         assert record.locked_by is not None
-        assert record.complete_by is not None
+        assert out is not None, "sent, and not waited for"
         assert entry is not None
         do = send.direction == "do"
         return Request(
@@ -201,7 +210,7 @@ class World:
             generation=entry.generation if do else entry.undo_generation,
             lock=record.locked_by,
             fence=send.fence,
-            complete_by=record.complete_by,
+            complete_by=out.complete_by,
             argument=send.argument.text if send.argument else None,
             allowed=entry.allowed(send.direction) or 0,
         )
@@ -234,9 +243,12 @@ class World:
             return False
         if waiting_step(record) is not None:
             return self.apply(order, Expired(begun=False))
-        key = (record.no, record.step or 0, record.direction)
-        begun, calls = self.fleet.inbox.close_expired(key, record.fence)
-        return self.apply(order, Expired(begun, calls))
+        shown = []
+        for out in record.under_way:
+            key = (record.no, out.step_no, out.direction)
+            shown.append(Shown(out.step_no, *self.fleet.inbox.close_expired(key, record.fence)))
+        undos = tuple(shown) if record.direction == "undo" else ()
+        return self.apply(order, Expired(shown[0].begun, shown[0].calls, undos))
 
     def release(self, order: Order) -> bool:
         """A released hold; no decision is needed for it. Nobody releases an order that an operator paused."""
@@ -360,7 +372,7 @@ class World:
         records = [order.record for order in self.orders]
         times = [
             t for r in records for t in (r.wake_at, r.complete_by, r.not_before if not r.locked_by else None)
-        ]
+        ] + [out.complete_by for r in records for out in r.under_way]
         return sorted(t for t in times if t is not None and t > self.now)
 
     def _tell(self, line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, get_args
 
 from triumvir.contracts.names import NAME_PATTERN
-from triumvir.workflow import OnError
+from triumvir.workflow import OnError, UndoOrder
 from triumvir.workflow.durations import DURATION_PATTERN, LONGEST, MILLISECOND
 from triumvir.workflow.expressions import MAX_LENGTH
 from triumvir.workflow.files import (
@@ -17,6 +17,7 @@ from triumvir.workflow.files import (
     WORKFLOW_NEEDS,
 )
 from triumvir.workflow.model import LONGEST_ARGUMENT_NAME, MAX_ARGUMENTS, MAX_STEPS
+from triumvir.workflow.undo_order import MAX_RANK
 
 _NAME: Final = {"type": "string", "pattern": NAME_PATTERN}
 _EXPRESSION: Final = {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH}
@@ -29,9 +30,19 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
         "description": "a changed one needs a new one",
     },
     "on_error": {"enum": list(get_args(OnError)), "description": "when a step fails for good; default halt"},
+    "undo_order": {
+        "enum": list(get_args(UndoOrder)),
+        "description": "from the last step to the first (default), by undo_rank, or all at the same time",
+    },
     "agent": {**_NAME, "description": "the agent that offers the operation"},
     "operation": {**_NAME, "description": "what the agent runs"},
     "undo": {**_NAME, "description": "the agent's operation that takes the effect back"},
+    "undo_rank": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_RANK,
+        "description": "with undo_order by-rank: the lowest is undone first, equal ones at the same time",
+    },
     "complete_within": {
         "type": "string",
         "pattern": DURATION_PATTERN,

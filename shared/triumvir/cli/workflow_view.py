@@ -25,9 +25,28 @@ def text(workflow: Workflow) -> Iterator[str]:
         yield "  │"
     yield "  ▼"
     yield "     processed, with the result of the last step that ran"
-    undone = [step.name for step in reversed(workflow.steps) if step.undo is not None]
-    if undone:
-        yield f"     undone in this order: {', '.join(undone)}"
+    waves = [[workflow.step(number).name for number in wave] for wave in _waves(workflow)]
+    if waves:
+        yield f"     {_undone(workflow)}: {', then '.join(' + '.join(wave) for wave in waves)}"
+
+
+def _waves(workflow: Workflow) -> list[list[int]]:
+    """The steps that have an undo: in each list those that are undone at the same time."""
+    waves: dict[int, list[int]] = {}
+    for number, step in enumerate(workflow.steps, start=1):
+        if step.undo is not None:
+            waves.setdefault(workflow.undo_rank(number), []).append(number)
+    return [wave for _, wave in sorted(waves.items())]
+
+
+def _undone(workflow: Workflow) -> str:
+    match workflow.undo_order:
+        case "reverse":
+            return "undone in this order"
+        case "by-rank":
+            return "undone by rank"
+        case "parallel":
+            return "undone at the same time"
 
 
 def _facts(step: Stage) -> Iterator[tuple[str, str]]:
@@ -97,12 +116,12 @@ def _drawn(number: int, step: Stage, following: str) -> Iterator[str]:
 
 
 def _undos(workflow: Workflow) -> Iterator[str]:
-    numbers = [number for number, step in enumerate(workflow.steps, start=1) if step.undo is not None]
-    for number in numbers:
+    waves = _waves(workflow)
+    for number in sorted(number for wave in waves for number in wave):
         step = workflow.step(number)
         yield f"    s{number} -.->|undo| u{number}[{_label(f'{step.agent}/{step.undo}')}]"
-    if numbers:
-        chain = [f"u{number}" for number in reversed(numbers)]
+    if waves:
+        chain = [" & ".join(f"u{number}" for number in wave) for wave in waves]
         yield f"    {' --> '.join(chain)} --> undone([{_label('compensated')}])"
 
 

@@ -14,6 +14,7 @@ from triumvir.lifecycle.events import (
     OperatorAsked,
     Replied,
     RetryDue,
+    Shown,
     Signalled,
 )
 from triumvir.lifecycle.inputs import argument
@@ -29,6 +30,7 @@ from triumvir.lifecycle.record import (
     SendRequest,
     SendStatus,
     StepRecord,
+    UnderWay,
 )
 from triumvir.lifecycle.signals import signal_words
 from triumvir.lifecycle.states import ARROWS, END, LIVE, RESTING, STATUS_OF_STATE, State, is_legal
@@ -66,9 +68,11 @@ __all__ = [
     "SendRequest",
     "SendStatus",
     "Setting",
+    "Shown",
     "Signalled",
     "State",
     "StepRecord",
+    "UnderWay",
     "Value",
     "argument",
     "decide",

@@ -26,6 +26,7 @@ from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
 from triumvir.lifecycle.signals import signalled
+from triumvir.lifecycle.undoing import undo_claimed, undo_retry_due, undos_expired
 from triumvir.lifecycle.waiting import end_waits, wait_expired
 from triumvir.workflow import Step, Workflow
 
@@ -44,15 +45,18 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
     An event that no longer fits the order (stale, doubled, late) changes nothing.
     """
     draft = Draft(record, workflow, moment, policy)
+    undoing = record.state == "compensating"
     match event:
         case Claimed():
-            claimed(draft)
+            undo_claimed(draft) if undoing else claimed(draft)
         case Replied(reply):
             replied(draft, reply)
         case RetryDue():
-            retry_due(draft)
+            undo_retry_due(draft) if undoing else retry_due(draft)
         case Expired(begun, calls):
-            if not wait_expired(draft):
+            if undoing:
+                undos_expired(draft, event)
+            elif not wait_expired(draft):
                 expired(draft, begun=begun, calls=calls)
         case CancelRequested(reason, by):
             cancel(draft, reason, by)

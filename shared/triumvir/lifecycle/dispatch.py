@@ -7,11 +7,10 @@ from typing import Any
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
-from triumvir.contracts.names import Direction
 from triumvir.errors import ExpressionError
 from triumvir.lifecycle import budget
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.failure import compensation_failed, give_up
+from triumvir.lifecycle.failure import give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_at
@@ -20,14 +19,12 @@ from triumvir.workflow import Wait
 
 
 def claimed(draft: Draft) -> None:
-    """A claimable order starts its next attempt, or is held by what stands in its way."""
+    """A claimable order starts its next attempt to run a step, or is held by what stands in its way."""
     record = draft.record
     if record.locked_by is not None or record.held_by is not None:
         return
     if record.state == "pending":
         run_next_step(draft)
-    elif record.state == "compensating":
-        undo_next_step(draft)
 
 
 def run_next_step(draft: Draft) -> None:
@@ -67,14 +64,14 @@ def _is_decided(draft: Draft, step_no: int) -> bool:
 def _run(draft: Draft, step_no: int) -> None:
     step = draft.workflow.step(step_no)
     if isinstance(step, Wait):
-        begin_wait(draft, step_no, _lock(draft))
+        begin_wait(draft, step_no, lock_of(draft))
         return
-    argument = _argument(draft, step_no, bounded=True)
+    argument = argument_of(draft, step_no, bounded=True)
     reason = draft.moment.hold_reason(step.agent, step.operation)
     if reason is not None:
         hold(draft, reason)
         return
-    lock = _lock(draft)
+    lock = lock_of(draft)
     before = draft.record.step_record(step_no)
     started = StepRecord(step_no, lock["attempt"])
     if before is not None:
@@ -85,7 +82,7 @@ def _run(draft: Draft, step_no: int) -> None:
             return
     draft.record = replace(draft.record, budget=budget.granted(draft))
     draft.set_step(budget.reserved(draft, started))
-    _dispatch(draft, step_no, "do", lock, argument, tell="processing" if draft.record.progress else None)
+    _dispatch(draft, step_no, lock, argument, tell="processing" if draft.record.progress else None)
 
 
 def _skip(draft: Draft, step_no: int) -> None:
@@ -117,45 +114,10 @@ def _all_done(draft: Draft) -> str:
     return "every step skipped" if skipped == len(draft.workflow.steps) else "every step completed or skipped"
 
 
-def _argument(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
+def argument_of(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
     """What the step selects. Bounds are for its way forward: what it was given once, its undo is given, too."""
     bounds = (draft.policy.most_argument_bytes, draft.policy.most_argument_depth) if bounded else ()
     return argument(draft.record, draft.workflow, step_no, draft.moment.payload, *bounds)
-
-
-def undo_next_step(draft: Draft) -> None:
-    """Dispatches the undo of the latest step that left, or may have left, an effect."""
-    entry = next((step for step in reversed(draft.record.steps) if needs_undo(draft, step)), None)
-    if entry is None:
-        draft.move("nothing left to undo", to="compensated", tell="compensated", **draft.unlocked())
-        return
-    step = draft.workflow.step(entry.step_no)
-    if draft.record.locked_by is not None and entry.step_no > (draft.record.step or 0):
-        # Re-opened while an earlier step was being undone. Its former undo was sent by this very attempt: under
-        # the same fence a doubled answer of that one would count as the answer of this one.
-        draft.move(f"undo of {step.name} needs a new attempt", step_no=entry.step_no, **draft.unlocked())
-        return
-    reason = draft.withheld or draft.moment.hold_reason(step.agent, step.undo or "")
-    if reason is not None:
-        hold(draft, reason)
-        return
-    selected = _argument(draft, entry.step_no)
-    if entry.undo_state is None:
-        entry = replace(entry, undo_tries=0, undo_limit=None)
-    entry = budget.undo_reserved(draft, entry)
-    if not entry.allowed("undo"):
-        draft.set_step(replace(entry, undo_state="undo_failed"))
-        draft.record = replace(draft.record, step=entry.step_no, not_before=None)
-        compensation_failed(draft, f"undo of {step.name} is not tried again: {budget.UNDO_SPENT}")
-        return
-    draft.set_step(replace(entry, undo_state="undoing", undo_error=None))
-    _dispatch(draft, entry.step_no, "undo", _lock(draft), selected)
-
-
-def needs_undo(draft: Draft, step: StepRecord) -> bool:
-    """A step is undone unless nothing happened, nothing is declared to undo it, or it is undone already."""
-    declared = draft.workflow.step(step.step_no).undo is not None
-    return declared and step.effect != "none" and step.undo_state != "undone"
 
 
 def hold(draft: Draft, reason: str) -> None:
@@ -186,7 +148,7 @@ def retry_due(draft: Draft) -> None:
         draft.move("deadline passed before the retry", wake_at=None)
         return
     retries, withheld = record.retries + 1, draft.moment.withheld
-    selected = None if withheld else _argument(draft, record.step)
+    selected = None if withheld else argument_of(draft, record.step)
     draft.move(
         f"retry {retries} not sent: {withheld}" if withheld else f"request sent again, retry {retries}",
         step_no=record.step,
@@ -198,7 +160,7 @@ def retry_due(draft: Draft) -> None:
     draft.send(SendRequest(record.step, record.direction, record.fence, retries, selected))
 
 
-def _lock(draft: Draft) -> dict[str, Any]:
+def lock_of(draft: Draft) -> dict[str, Any]:
     """The attempt that dispatches: the one that holds the order, or a new one."""
     record = draft.record
     if record.locked_by is not None:
@@ -209,18 +171,15 @@ def _lock(draft: Draft) -> dict[str, Any]:
 def _dispatch(
     draft: Draft,
     step_no: int,
-    direction: Direction,
     lock: dict[str, Any],
     selected: JsonText | None,
-    tell: StatusName | None = None,
+    tell: StatusName | None,
 ) -> None:
-    step = draft.workflow.step(step_no)
     first = draft.record.state == "pending"
     draft.record = replace(draft.record, sent_at=draft.moment.now)
-    verb = "run" if direction == "do" else "undo"
     draft.move(
-        f"{verb} {step.name}",
-        to="processing" if direction == "do" else None,
+        f"run {draft.workflow.step(step_no).name}",
+        to="processing",
         tell=tell if first and lock["attempt"] == 1 else None,
         step_no=step_no,
         step=step_no,
@@ -230,7 +189,7 @@ def _dispatch(
         not_before=None,
         **lock,
     )
-    draft.send(SendRequest(step_no, direction, draft.record.fence, argument=selected))
+    draft.send(SendRequest(step_no, "do", draft.record.fence, argument=selected))
 
 
 def _wake_at(draft: Draft, step_no: int, retry: int) -> Any:

@@ -26,11 +26,31 @@ class RetryDue:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """What the agents' inbox shows of one undo that nobody can begin any more: as Expired has it."""
+
+    step_no: int
+    begun: bool
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
-    """The deadline passed. ``begun``: the agent's inbox shows a call under this fence; ``calls`` made so far."""
+    """The deadline passed. ``begun``: the agent's inbox shows a call under this fence; ``calls`` made so far.
+    ``undos``: the same for each undo, where several were under way; it goes before the other two.
+    """
 
     begun: bool
     calls: int = 0
+    undos: tuple[Shown, ...] = ()
+
+    def calls_of(self, step_no: int) -> int:
+        """The calls that were made for the request of a step."""
+        return next((shown.calls for shown in self.undos if shown.step_no == step_no), self.calls)
+
+    def has_begun(self, step_no: int) -> bool:
+        """Whether the request of a step was begun."""
+        return next((shown.begun for shown in self.undos if shown.step_no == step_no), self.begun)
 
 
 @dataclass(frozen=True, slots=True)

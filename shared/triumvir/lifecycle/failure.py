@@ -17,16 +17,14 @@ UNBEGUN_ALERT: Final = 3
 
 
 def expired(draft: Draft, *, begun: bool, calls: int) -> None:
-    """The supervisor's decision on an order whose deadline passed: re-open it or give it up."""
+    """The supervisor's decision on an order whose step's deadline passed: re-open it or give it up."""
     record = draft.record
     if record.locked_by is None or record.complete_by is None or record.complete_by > draft.moment.now:
         return
     step = record.step_record(record.step or 0)
     if step is None:
         raise LookupError(f"{record.key}: step {record.step} is locked without its record")
-    if record.state == "compensating":
-        _expired_undo(draft, replace(step, undo_calls=max(step.undo_calls, calls)), begun)
-    elif record.state == "processing":
+    if record.state == "processing":
         _expired_step(draft, replace(step, calls=max(step.calls, calls)), begun)
 
 
@@ -42,7 +40,7 @@ def _expired_step(draft: Draft, step: StepRecord, begun: bool) -> None:
     if draft.record.cancel_requested:
         cancel_now(draft, "cancelled, as was asked for")
     elif not begun:
-        _reopen_unbegun(draft, f"no agent began {name}")
+        reopen_unbegun(draft, f"no agent began {name}")
     elif spent is not None:
         give_up(draft, f"{name} failed ({step.error}), and {spent}")
     elif (wait := _wait(draft, step.step_no, draft.record.failure_count + 1)) is not None:
@@ -71,7 +69,7 @@ def _reopen(draft: Draft, why: str, wait: timedelta) -> None:
     )
 
 
-def _reopen_unbegun(draft: Draft, why: str) -> None:
+def reopen_unbegun(draft: Draft, why: str) -> None:
     """Nobody called anything: that burns nothing. From the second in a row on it waits as after a failure, so
     that agents who cannot keep up are not sent the same again at once; three in a row are told to the operators.
     """
@@ -90,33 +88,6 @@ def _reopen_unbegun(draft: Draft, why: str) -> None:
     )
     if unbegun == UNBEGUN_ALERT:
         draft.alert("never-begun")
-
-
-def _expired_undo(draft: Draft, step: StepRecord, begun: bool) -> None:
-    name = draft.workflow.step(step.step_no).name
-    if not begun and step.undo_error is None:
-        draft.set_step(step)
-        _reopen_unbegun(draft, f"no agent began the undo of {name}")
-        return
-    tries = step.undo_tries + 1
-    error = step.undo_error or "no answer before the deadline"
-    wait = _wait(draft, step.step_no, tries)
-    if wait is None:
-        draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
-        compensation_failed(draft, f"undo of {name} failed {tries} times: {error}")
-        return
-    if budget.is_undo_spent(draft, step):
-        draft.set_step(replace(step, undo_state="undo_failed", undo_tries=tries, undo_error=error))
-        compensation_failed(draft, f"undo of {name} failed ({error}), and {budget.UNDO_SPENT}")
-        return
-    draft.set_step(replace(step, undo_tries=tries, undo_error=error))
-    draft.move(
-        f"undo of {name} failed ({error}); it is tried again",
-        step_no=step.step_no,
-        unbegun_count=0,
-        not_before=draft.moment.now + wait,
-        **draft.unlocked(),
-    )
 
 
 def give_up(draft: Draft, why: str) -> None:
@@ -149,11 +120,14 @@ def begin_compensation(draft: Draft, why: str) -> None:
 
 def compensation_failed(draft: Draft, why: str) -> None:
     """An undo failed for good: the order rests until an operator decides."""
+    failed = [entry.step_no for entry in draft.record.steps if entry.undo_state == "undo_failed"]
+    step_no = draft.record.step if draft.record.step in failed or not failed else failed[-1]
     draft.move(
         why,
         to="compensation_failed",
         tell="compensation_failed",
-        step_no=draft.record.step,
+        step_no=step_no,
+        step=step_no,
         held_by=None,
         **draft.unlocked(),
     )
@@ -200,7 +174,8 @@ def broken(draft: Draft, problem: str) -> None:
         draft.move(problem, to="error", tell="failed", step_no=record.step, held_by=None, **draft.unlocked())
         draft.alert("order-halted")
     elif record.state == "compensating":
-        if step is not None and step.undo_state == "undoing":
-            step = budget.undo_charged(draft, step)
-            draft.set_step(replace(step, undo_state="undo_failed", undo_error=problem))
+        waiting = (step,) if step is not None and step.undo_state == "undoing" else ()
+        for entry in record.undos_out or waiting:
+            entry = budget.undo_charged(draft, entry)
+            draft.set_step(replace(entry, undo_state="undo_failed", undo_error=problem))
         compensation_failed(draft, problem)

@@ -89,14 +89,16 @@ def _skip_step(draft: Draft, asked: OperatorAsked) -> None:
 
 
 def _skip_undo(draft: Draft, asked: OperatorAsked) -> None:
-    failed = [step for step in draft.record.steps if step.undo_state == "undo_failed"]
-    if not failed:
+    """Of several undos that failed it is the order's present one: the others are tried anew."""
+    step = draft.record.step_record(draft.record.step or 0)
+    if step is None or step.undo_state != "undo_failed":
         _refuse(draft, asked, "no undo of it has failed; resume it")
     elif asked.under_way:
-        _refuse(draft, asked, _still_calling(draft, failed[-1]))
+        _refuse(draft, asked, _still_calling(draft, step))
     else:
-        draft.set_step(replace(failed[-1], undo_state="undone", by_hand=True))
-        begin_compensation(draft, f"{_name(draft, failed[-1])} undone by hand: {_words(asked)}")
+        draft.set_step(replace(step, undo_state="undone", by_hand=True))
+        _try_undos_anew(draft)
+        begin_compensation(draft, f"{_name(draft, step)} undone by hand: {_words(asked)}")
 
 
 def _compensate(draft: Draft, asked: OperatorAsked) -> None:
@@ -110,17 +112,21 @@ def _compensate(draft: Draft, asked: OperatorAsked) -> None:
 
 
 def _resume(draft: Draft, asked: OperatorAsked) -> None:
-    """Compensation goes on at the undo that failed, with its tries anew."""
+    """Compensation goes on at the undos that failed, with their tries anew."""
     if draft.record.state != "compensation_failed":
         _refuse(draft, asked, _state(draft))
         return
+    _try_undos_anew(draft)
+    begin_compensation(draft, _words(asked))
+
+
+def _try_undos_anew(draft: Draft) -> None:
     for step in draft.record.steps:
         if step.undo_state == "undo_failed":
             # Not as if none had been begun: a late success must not meet its key in the memory of the service.
             draft.set_step(
                 replace(step, undo_state="undoing", undo_tries=0, undo_limit=None, undo_error=None)
             )
-    begin_compensation(draft, _words(asked))
 
 
 def _close(draft: Draft, asked: OperatorAsked) -> None:

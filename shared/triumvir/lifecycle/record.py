@@ -25,6 +25,9 @@ class StepRecord:
     ``undo_calls`` were made to undo it.
     ``calls_upto``: how many the calls of the step, or of its undo, may become by the request that was sent last
     (None: a release without budgets sent it); ``undo_limit``: how many those of the undo may become in all.
+    ``undo_attempt``: the attempt that sent its undo last; the other ``undo_`` times and ``undo_retries`` are those of
+    that request, as the order's own are those of a step that runs. ``undo_complete_by`` is None once it is answered
+    for good.
     """
 
     step_no: int
@@ -44,6 +47,11 @@ class StepRecord:
     undo_calls: int = 0
     calls_upto: int | None = None
     undo_limit: int | None = None
+    undo_attempt: int = 0
+    undo_sent_at: datetime | None = None
+    undo_complete_by: datetime | None = None
+    undo_wake_at: datetime | None = None
+    undo_retries: int = 0
 
     def allowed(self, direction: Direction) -> int | None:
         """Calls that the request sent last may make; None if a release without budgets sent it."""
@@ -57,11 +65,24 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A request that is out: first sent, answered until, next sent again (None: not any more), sent again so often."""
+
+    step_no: int
+    direction: Direction
+    sent_at: datetime | None
+    complete_by: datetime
+    wake_at: datetime | None
+    retries: int
+
+
+@dataclass(frozen=True, slots=True)
 class OrderRecord:
     """The state record of an order. Times are the database's. ``step`` is the ordinal (from 1) that is being
-    run or, while compensating, undone. ``held_at`` means something only while ``held_by`` does. ``sequence`` numbers
-    published statuses, ``history`` log rows. ``budget``: calls granted beyond the first of each step, None before the
-    first dispatch.
+    run or, while compensating, undone: of several the latest. ``complete_by`` is then the latest deadline of their
+    requests, ``wake_at`` the earliest time of a re-send. ``held_at`` means something only while ``held_by`` does.
+    ``sequence`` numbers published statuses, ``history`` log rows. ``budget``: calls granted beyond the first of each
+    step, None before the first dispatch.
     """
 
     no: int
@@ -109,6 +130,48 @@ class OrderRecord:
     def begun(self) -> bool:
         return any(step.begun or step.state == "running" for step in self.steps)
 
+    @property
+    def undos_out(self) -> tuple[StepRecord, ...]:
+        """The entries whose undo was sent by this attempt and is not answered for good, the latest step first."""
+        if self.state != "compensating" or self.locked_by is None:
+            return ()
+        sent = tuple(step for step in reversed(self.steps) if self._is_out(step))
+        return sent or self._sent_by_the_order()
+
+    def _is_out(self, step: StepRecord) -> bool:
+        answered = step.undo_state != "undoing" or step.undo_complete_by is None
+        return not answered and step.undo_attempt == self.attempt
+
+    def _sent_by_the_order(self) -> tuple[StepRecord, ...]:
+        """The one undo that a process of an earlier release has sent: it knows the order's own times only."""
+        step = self.step_record(self.step or 0)
+        if step is None or step.undo_state != "undoing" or step.undo_attempt == self.attempt:
+            return ()
+        sent = replace(
+            step,
+            undo_attempt=self.attempt,
+            undo_sent_at=self.sent_at,
+            undo_complete_by=self.complete_by,
+            undo_wake_at=self.wake_at,
+            undo_retries=self.retries,
+        )
+        return (sent,)
+
+    @property
+    def under_way(self) -> tuple[UnderWay, ...]:
+        """The requests whose answers this attempt waits for: that of a step that runs, or those of some undos."""
+        if self.state == "compensating":
+            return tuple(_undo_under_way(step) for step in self.undos_out)
+        step = self.step_record(self.step or 0)
+        if self.locked_by is None or self.complete_by is None or step is None or step.state == "waiting":
+            return ()
+        return (UnderWay(step.step_no, "do", self.sent_at, self.complete_by, self.wake_at, self.retries),)
+
+    def request_under_way(self, step_no: int, direction: Direction) -> UnderWay | None:
+        """The request of a step and direction, if this attempt waits for its answer."""
+        asked = step_no, direction
+        return next((each for each in self.under_way if (each.step_no, each.direction) == asked), None)
+
     def step_record(self, step_no: int) -> StepRecord | None:
         """The record of a step, or None if it was never dispatched."""
         return next((step for step in self.steps if step.step_no == step_no), None)
@@ -124,9 +187,17 @@ class OrderRecord:
         return replace(self, steps=tuple(sorted([*others, changed], key=lambda step: step.step_no)))
 
 
+def _undo_under_way(step: StepRecord) -> UnderWay:
+    if step.undo_complete_by is None:
+        raise LookupError(f"the undo of step {step.step_no} is under way without a deadline")
+    return UnderWay(
+        step.step_no, "undo", step.undo_sent_at, step.undo_complete_by, step.undo_wake_at, step.undo_retries
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Publish the request for the order's current step and direction (again, if ``retry`` > 0).
+    """Publish a request that the order waits for (again, if ``retry`` > 0).
 
     ``argument`` is what the step selects, None if it takes the payload as it is.
     """

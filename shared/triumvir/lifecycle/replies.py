@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
 from triumvir.lifecycle import budget
-from triumvir.lifecycle.dispatch import hold, run_next_step, undo_next_step
+from triumvir.lifecycle.dispatch import hold, run_next_step
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.failure import begin_compensation, cancel_now, compensation_failed, give_up
+from triumvir.lifecycle.failure import begin_compensation, cancel_now, give_up
 from triumvir.lifecycle.record import OrderRecord, StepRecord
+from triumvir.lifecycle.undoing import undo_answered, undo_reopened
 
 
 def replied(draft: Draft, reply: StepReply) -> None:
@@ -21,8 +22,10 @@ def replied(draft: Draft, reply: StepReply) -> None:
         draft.late = True
     elif not _is_awaited(draft, reply):
         _late(draft, reply)
+    elif reply.direction == "undo":
+        undo_answered(draft, reply)
     elif isinstance(reply, StepSucceeded):
-        _succeeded(draft, reply) if reply.direction == "do" else _undone(draft, reply)
+        _succeeded(draft, reply)
     elif reply.kind == "refused":
         _refused(draft, reply)
     elif reply.kind == "permanent":
@@ -33,15 +36,10 @@ def replied(draft: Draft, reply: StepReply) -> None:
 
 def _is_awaited(draft: Draft, reply: StepReply) -> bool:
     record = draft.record
-    awaited_state = "processing" if reply.direction == "do" else "compensating"
-    return (
-        record.state == awaited_state
-        and record.locked_by == reply.lock
-        and record.fence == reply.fence
-        and record.step == reply.step_no
-        and record.complete_by is not None
-        and record.complete_by > draft.moment.now
-    )
+    if (record.locked_by, record.fence) != (reply.lock, reply.fence):
+        return False
+    request = record.request_under_way(reply.step_no, reply.direction)
+    return request is not None and request.complete_by > draft.moment.now
 
 
 def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
@@ -71,68 +69,35 @@ def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
         run_next_step(draft)
 
 
-def _undone(draft: Draft, reply: StepSucceeded) -> None:
-    step = _undo_called(_step(draft.record, reply), reply)
-    draft.set_step(replace(step, undo_state="undone", undo_error=None))
-    draft.move(f"{draft.workflow.step(reply.step_no).name} undone", step_no=reply.step_no, unbegun_count=0)
-    undo_next_step(draft)
-
-
 def _refused(draft: Draft, reply: StepFailed) -> None:
     """Nothing was called. An unknown operation holds the order; no time left takes the expired road."""
     if reply.reason == "unknown_operation":
         step = draft.workflow.step(reply.step_no)
-        operation = step.operation if reply.direction == "do" else step.undo
-        _settle_unbegun(draft, reply)
+        draft.set_step(replace(_step(draft.record, reply), state="failed", error=reply.error))
         if draft.record.cancel_requested:
             cancel_now(draft, "cancelled, as was asked for")
             return
-        hold(draft, f"operation:{step.agent}/{operation}")
+        hold(draft, f"operation:{step.agent}/{step.operation}")
     elif reply.reason == "no_time":
         draft.move("refused by the agent: no time left", complete_by=draft.moment.now, wake_at=None)
     else:
         _late(draft, reply)
 
 
-def _settle_unbegun(draft: Draft, reply: StepFailed) -> None:
-    step = _step(draft.record, reply)
-    if reply.direction == "do":
-        draft.set_step(replace(step, state="failed", error=reply.error))
-    else:
-        draft.set_step(replace(step, undo_error=reply.error))
-
-
 def _failed_for_good(draft: Draft, reply: StepFailed) -> None:
-    step = _step(draft.record, reply)
-    name = draft.workflow.step(reply.step_no).name
-    if reply.direction == "undo":
-        step = _undo_called(step, reply)
-        draft.set_step(replace(step, undo_state="undo_failed", undo_error=reply.error))
-        compensation_failed(draft, f"undo of {name} failed: {reply.error}")
-        return
-    draft.set_step(_failed_step(step, reply))
-    give_up(draft, f"{name} failed: {reply.error}")
+    draft.set_step(_failed_step(_step(draft.record, reply), reply))
+    give_up(draft, f"{draft.workflow.step(reply.step_no).name} failed: {reply.error}")
 
 
 def _ends_attempt(draft: Draft, reply: StepFailed) -> None:
     """A transient failure ends the attempt now; the supervisor takes the same road as for a timeout."""
-    step = _step(draft.record, reply)
-    if reply.direction == "undo":
-        draft.set_step(replace(_undo_called(step, reply), undo_error=reply.error))
-    else:
-        draft.set_step(_failed_step(step, reply))
-    name = draft.workflow.step(reply.step_no).name
-    what = f"undo of {name}" if reply.direction == "undo" else name
+    draft.set_step(_failed_step(_step(draft.record, reply), reply))
     draft.move(
-        f"{what} failed, may work later: {reply.error}",
+        f"{draft.workflow.step(reply.step_no).name} failed, may work later: {reply.error}",
         step_no=reply.step_no,
         complete_by=draft.moment.now,
         wake_at=None,
     )
-
-
-def _undo_called(step: StepRecord, reply: StepReply) -> StepRecord:
-    return replace(step, undo_calls=max(step.undo_calls, reply.calls))
 
 
 def _failed_step(step: StepRecord, reply: StepFailed) -> StepRecord:
@@ -168,8 +133,9 @@ def _late(draft: Draft, reply: StepReply) -> None:
 def _is_doubled(record: OrderRecord, step: StepRecord, reply: StepReply) -> bool:
     if reply.fence != record.fence:
         return False
-    unanswered = step.state == "running" if reply.direction == "do" else step.undo_error is None
-    return reply.step_no != record.step or not unanswered
+    if reply.direction == "undo":
+        return not any(out.step_no == step.step_no and out.undo_error is None for out in record.undos_out)
+    return reply.step_no != record.step or step.state != "running"
 
 
 def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
@@ -183,16 +149,17 @@ def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
     made = step.calls if step.state == "running" else max(step.calls, reply.calls)
     known = replace(step, effect="certain", calls=made, result=reply.result.text)
     if step.undo_state is not None and state != "closed":
-        if step.undo_state == "undoing" and draft.record.locked_by and draft.record.step == reply.step_no:
+        if any(out.step_no == reply.step_no for out in draft.record.undos_out):
             known = budget.undo_charged(draft, known)
         kept = step.undo_state if step.undo_state == "undo_failed" else None
         known = replace(known, undo_state=kept, undo_generation=step.undo_generation + 1)
-    draft.set_step(known)
-    if state in ("compensated", "cancelled") and named.undo is not None:
+    if state == "compensating" and step.undo_state is not None:
+        undo_reopened(draft, known, why)
+    elif state in ("compensated", "cancelled") and named.undo is not None:
+        draft.set_step(known)
         begin_compensation(draft, f"{why}; it is undone")
-    elif state == "compensating" and step.undo_state is not None and draft.record.step == reply.step_no:
-        draft.move(f"{why}; its undo runs again", step_no=reply.step_no, **draft.unlocked())
     else:
+        draft.set_step(known)
         draft.move(why, step_no=reply.step_no)
     if step.undo_state == "undone" or state in ("compensated", "cancelled", "closed", "compensation_failed"):
         draft.alert("late-success")

@@ -110,23 +110,24 @@ def request(
     now: datetime,
     calls_allowed: int,
 ) -> OutMessage:
-    """The request for the order's current step. ``calls_allowed``: calls the agent may make for it, if a release that
+    """A request that the order waits for. ``calls_allowed``: calls the agent may make for it, if a release that
     kept no account of them dispatched it. ``payload`` is handed on as it is if ``send`` carries no argument.
     """
     step = workflow.step(send.step_no)
     entry = record.step_record(send.step_no)
-    if entry is None or record.complete_by is None or record.locked_by is None:
-        raise LookupError(f"{record.key}: step {send.step_no} is not being run")
+    out = record.request_under_way(send.step_no, send.direction)
+    if entry is None or out is None:
+        raise LookupError(f"{record.key}: no {send.direction} of step {send.step_no} is under way")
     body: Message
     reserved = entry.allowed(send.direction)
     calls_allowed = calls_allowed if reserved is None else reserved
     if send.direction == "do":
         generation = entry.generation
-        common = _request_members(record, workflow, send, payload, record.complete_by, now, generation)
+        common = _request_members(record, workflow, send, payload, out.complete_by, now, generation)
         body = StepExecute.model_construct(operation=step.operation, attempts_allowed=calls_allowed, **common)
     else:
         generation = entry.undo_generation
-        common = _request_members(record, workflow, send, payload, record.complete_by, now, generation)
+        common = _request_members(record, workflow, send, payload, out.complete_by, now, generation)
         body = StepCompensate.model_construct(
             operation=step.undo or "",
             attempts_allowed=calls_allowed,

@@ -38,6 +38,9 @@ _STEP_COLUMNS: Final = {
     "step_generations": "generation", "by_hands": "by_hand",
     "waits_left": "wait_left",
     "undo_calls": "undo_calls", "calls_upto": "calls_upto", "undo_limits": "undo_limit",
+    "undo_attempts": "undo_attempt",
+    "undo_sent_at": "undo_sent_at", "undo_complete_by": "undo_complete_by", "undo_wake_at": "undo_wake_at",
+    "undo_retries": "undo_retries",
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",

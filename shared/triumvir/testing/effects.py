@@ -56,7 +56,7 @@ def _allowed(facts: OrderFacts, step_no: int) -> frozenset[int]:
 
 
 def compensations(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
-    """A3: a compensated order left nothing that could be undone, and was undone from the last step to the first."""
+    """A3: a compensated order left nothing that could be undone, and was undone in the order that its workflow says."""
     undone: defaultdict[str, list[str]] = defaultdict(list)
     for effect in ledger.effects:
         if effect.direction == "undo" and effect.step not in undone[effect.order]:
@@ -65,9 +65,15 @@ def compensations(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
         if facts.state == "compensated":
             yield from _left_over(facts)
         once = [name for name in undone[order] if name in _undone_once(facts)]
-        expected = [step.name for step in reversed(facts.workflow.steps) if step.name in once]
+        expected = sorted(once, key=lambda name: _rank(facts, name))
         if once != expected:
             yield Finding("A3", order, f"undone in the order {', '.join(once)}, not {', '.join(expected)}")
+
+
+def _rank(facts: OrderFacts, name: str) -> int:
+    """Equal for steps that may be undone at the same time: these stay as they are."""
+    names = [step.name for step in facts.workflow.steps]
+    return facts.workflow.undo_rank(names.index(name) + 1)
 
 
 def _left_over(facts: OrderFacts) -> Iterator[Finding]:

@@ -18,9 +18,9 @@ from triumvir.workflow.expressions import compiled
 from triumvir.workflow.model import Stage, Step, Workflow
 from triumvir.workflow.waiting import Wait
 
-WORKFLOW_KEYS: Final = ("name", "version", "on_error", "steps")
+WORKFLOW_KEYS: Final = ("name", "version", "on_error", "undo_order", "steps")
 STEP_KEYS: Final = (
-    "name", "agent", "operation", "undo", "complete_within", "complete_within_ms", "when", "select",
+    "name", "agent", "operation", "undo", "undo_rank", "complete_within", "complete_within_ms", "when", "select",
 )  # fmt: skip
 WORKFLOW_NEEDS: Final = ("name", "version", "steps")
 STEP_NEEDS: Final = ("name", "agent", "operation")
@@ -290,6 +290,7 @@ def _selection(node: Node) -> str:
 
 _READ: Final[dict[str, Callable[[Node], Any]]] = {
     "name": _name, "agent": _name, "operation": _name, "undo": _name, "on_error": _text, "when": _jmespath,
+    "undo_order": _text, "undo_rank": _number,
     "version": _number, "complete_within": _duration, "complete_within_ms": _milliseconds, "select": _selection,
     "signal": _name, "within": _duration, "within_ms": _milliseconds, "default": _default,
 }  # fmt: skip

@@ -14,6 +14,7 @@ from triumvir.errors import DefinitionError
 from triumvir.workflow.durations import MILLISECOND
 from triumvir.workflow.expressions import Expression, compiled
 from triumvir.workflow.members import compiled_at, is_duration, members_of, require_name, span_of
+from triumvir.workflow.undo_order import UndoOrder, check_is_ranked, check_rank, check_undo_order
 from triumvir.workflow.waiting import Wait, wait_of
 
 OnError = Literal["halt", "compensate"]
@@ -29,7 +30,7 @@ class Step:
     ``name``, ``agent``, ``operation`` and ``undo`` are names of 1 to 40 of ``a-z``, ``0-9`` and ``-``.
     ``complete_within`` is the time from the first send to the completing reply, above zero and at most a year;
     without it the setting ``step_timeout`` applies. A step without ``undo`` leaves nothing behind that would have to
-    be undone.
+    be undone. ``undo_rank``, 1 to 1000, is for workflows that are undone by rank.
 
     ``when`` and ``select`` are JMESPath over an order's data: ``payload``, ``order`` and ``steps``. ``when``: the
     step is skipped if it is false; it must be true or false. ``select``: what operation and undo receive instead of
@@ -45,6 +46,7 @@ class Step:
     complete_within: timedelta | None = field(default=None, kw_only=True)
     when: str | None = field(default=None, kw_only=True)
     select: str | Mapping[str, str] | None = field(default=None, kw_only=True, hash=False)
+    undo_rank: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"step {self.name!r}"
@@ -55,6 +57,8 @@ class Step:
         if self.undo == self.operation:
             problem = "undo is the operation itself; name another operation"
             raise DefinitionError(problem, where=where, path=("undo",))
+        if self.undo_rank is not None:
+            check_rank(self.undo_rank, self.undo, where)
         if self.complete_within is not None and not is_duration(self.complete_within):
             problem = (
                 f"complete_within is {self.complete_within!r}; give a timedelta of whole"
@@ -90,14 +94,16 @@ class Workflow:
 
     ``version`` is a whole number from 1; a version never changes once it is registered. ``steps``: 1 to 1000, with
     names of their own. ``on_error`` is what follows when a step fails for good: ``halt`` (rest in ``error`` until an
-    operator decides) or ``compensate`` (undo what was done). Raises :class:`~triumvir.errors.DefinitionError`, naming
-    the fault and the fix.
+    operator decides) or ``compensate`` (undo what was done). ``undo_order``: ``reverse`` undoes one step after another,
+    from the last to the first; ``by-rank`` by ``undo_rank``, the lowest first, steps of equal rank at the same time;
+    ``parallel`` all at the same time. Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
     """
 
     name: str
     version: int
     steps: Sequence[Stage]
     on_error: OnError = "halt"
+    undo_order: UndoOrder = "reverse"
 
     def __post_init__(self) -> None:
         require_name(self.name, "workflow name", path=("name",))
@@ -115,6 +121,7 @@ class Workflow:
         if self.on_error not in ("halt", "compensate"):
             problem = f"on_error is {self.on_error!r}; give 'halt' or 'compensate'"
             raise DefinitionError(problem, where=where, path=("on_error",))
+        check_undo_order(self.undo_order, where)
         if not 1 <= len(self.steps) <= MAX_STEPS:
             problem = f"{len(self.steps)} steps; give 1 to {MAX_STEPS}"
             raise DefinitionError(problem, where=where, path=("steps",))
@@ -136,7 +143,16 @@ class Workflow:
                 problem = f"two steps wait for the signal {step.signal!r}; give each a signal of its own"
                 raise DefinitionError(problem, where=where, path=("steps", index, "signal"))
             _check_references(step, earlier, where, ("steps", index))
+            check_is_ranked(
+                step.undo_rank, step.undo, self.undo_order, f"{where}: step {step.name!r}", ("steps", index)
+            )
             earlier.append(step.name)
+
+    def undo_rank(self, step_no: int) -> int:
+        """When a step is undone: the lowest rank first, equal ranks at the same time."""
+        if self.undo_order == "reverse":
+            return -step_no
+        return self.step(step_no).undo_rank or 0
 
     @property
     def looks_at_data(self) -> bool:
@@ -164,6 +180,7 @@ class Workflow:
                 "name": self.name,
                 "version": self.version,
                 "on_error": self.on_error,
+                **({} if self.undo_order == "reverse" else {"undo_order": self.undo_order}),
                 "steps": [_step_members(step) for step in self.steps],
             },
             separators=(",", ":"),
@@ -179,7 +196,7 @@ class Workflow:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DefinitionError(f"not a workflow definition: {error}; give one JSON object") from None
-        members = members_of(value, "workflow", ("name", "version", "steps"), ("on_error",))
+        members = members_of(value, "workflow", ("name", "version", "steps"), ("on_error", "undo_order"))
         steps = members.pop("steps")
         if not isinstance(steps, list):
             raise DefinitionError(f"workflow: steps is {steps!r:.80}; give a list of steps")
@@ -196,6 +213,8 @@ def _step_members(step: Stage) -> dict[str, Any]:
     members: dict[str, Any] = {"name": step.name, "agent": step.agent, "operation": step.operation}
     if step.undo is not None:
         members["undo"] = step.undo
+    if step.undo_rank is not None:
+        members["undo_rank"] = step.undo_rank
     if step.complete_within is not None:
         members["complete_within_ms"] = step.complete_within // MILLISECOND
     if step.when is not None:
@@ -209,7 +228,7 @@ def _step_of(value: object, step_no: int) -> Stage:
     where = f"step {step_no}"
     if isinstance(value, dict) and "signal" in value:
         return wait_of(value, where)
-    optional = ("undo", "complete_within_ms", "when", "select")
+    optional = ("undo", "undo_rank", "complete_within_ms", "when", "select")
     members = members_of(value, where, ("name", "agent", "operation"), optional)
     within = members.pop("complete_within_ms", None)
     if within is None:

@@ -41,6 +41,7 @@ class Wait:
     agent: ClassVar[str] = ""
     operation: ClassVar[str] = ""
     undo: ClassVar[None] = None
+    undo_rank: ClassVar[None] = None
     complete_within: ClassVar[None] = None
     select: ClassVar[None] = None
 

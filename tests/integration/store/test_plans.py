@@ -42,7 +42,7 @@ SCANS: Final = {
     "begun_waits": _scan("orders_begun", pages=20),
     "due_timers": _scan("orders_wake", pages=1500, most=BATCH),
     "next_timer": _scan("orders_wake", pages=20),
-    "requests_under_way": _scan("orders_deadline", pages=1000),
+    "requests_under_way": _scan("orders_deadline", "steps_pkey", pages=1000),
     "held_reasons": _scan("orders_held", pages=60),
     "release_held": _scan("orders_held", "orders_pkey", pages=3000, reason="agent:a1", most=64),
     "orders_with_commands": _scan(
@@ -150,6 +150,9 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "undo_tries": [0] * count, "undo_generations": [0] * count, "undo_errors": [None] * count,
         "step_generations": [0] * count, "by_hands": [False] * count, "waits_left": [None] * count,
         "undo_calls": [0] * count, "calls_upto": [3] * count, "undo_limits": [None] * count,
+        "undo_attempts": [0] * count,
+        "undo_sent_at": [None] * count, "undo_complete_by": [None] * count, "undo_wake_at": [None] * count,
+        "undo_retries": [0] * count,
     }  # fmt: skip
     history: dict[str, Any] = {
         "log_orders": nos, "ns": [history + 1 for history in histories], "ats": [now] * count,

@@ -13,7 +13,7 @@ from rich.text import Text
 from tests.unit.workflow.test_model import WORKFLOWS
 from triumvir.cli import workflow_view
 from triumvir.errors import DefinitionError
-from triumvir.workflow import Step, Wait, Workflow
+from triumvir.workflow import Step, UndoOrder, Wait, Workflow
 
 GIFT = Workflow(
     "gift-order",
@@ -54,15 +54,20 @@ class Chart:
             raise ValueError(f"nodes without a label: {ends - set(self.labels)}")
 
     def _read(self, line: str) -> None:
-        rest, before, label = line.removeprefix("    "), None, ""
+        rest, label = line.removeprefix("    "), ""
+        before: list[str] = []
+        group: list[str] = []
         while True:
             node = re.match(_NODE, rest)
             if node is None:
                 raise ValueError(line)
             self._name(node["id"], node["shape"])
-            if before is not None:
-                self.edges.append((before, node["id"], label))
-            rest, before = rest[node.end() :], node["id"]
+            self.edges += [(one, node["id"], label) for one in before]
+            rest, group = rest[node.end() :], [*group, node["id"]]
+            if rest.startswith(" & "):
+                rest = rest.removeprefix(" & ")
+                continue
+            before, group = group, []
             if not rest:
                 return
             arrow = re.match(r" (-->|-\.->)(?:\|([^|\"]*)\|)? ", rest)
@@ -145,6 +150,41 @@ def test_a_drawing_that_is_no_flowchart_is_noticed() -> None:
             Chart(["flowchart TD", line])
 
 
+def ranked(undo_order: UndoOrder, *ranks: int | None) -> Workflow:
+    steps = [
+        Step(f"s{n}", agent="a", operation="o", undo="u", undo_rank=rank)
+        for n, rank in enumerate(ranks, start=1)
+    ]
+    return Workflow("w", 1, steps, undo_order=undo_order)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "said", "edges"),
+    [
+        (
+            ranked("by-rank", 2, 1, 1),
+            "undone by rank: s2 + s3, then s1",
+            {("u2", "u1"), ("u3", "u1"), ("u1", "undone")},
+        ),
+        (
+            ranked("parallel", None, None),
+            "undone at the same time: s1 + s2",
+            {("u1", "undone"), ("u2", "undone")},
+        ),
+        (
+            ranked("reverse", None, None),
+            "undone in this order: s2, then s1",
+            {("u2", "u1"), ("u1", "undone")},
+        ),
+    ],
+)
+def test_both_drawings_say_which_undos_go_together(
+    workflow: Workflow, said: str, edges: set[tuple[str, str]]
+) -> None:
+    assert list(workflow_view.text(workflow))[-1].strip() == said
+    assert {(one, other) for one, other, label in chart(workflow).edges if one[0] == "u"} == edges
+
+
 def test_the_text_has_every_step_with_all_that_is_said_of_it() -> None:
     lines = [Text.from_markup(line).plain.rstrip() for line in workflow_view.text(GIFT)]
     assert lines == [
@@ -180,5 +220,5 @@ def test_the_text_has_every_step_with_all_that_is_said_of_it() -> None:
         "  │",
         "  ▼",
         "     processed, with the result of the last step that ran",
-        "     undone in this order: charge, redeem",
+        "     undone in this order: charge, then redeem",
     ]

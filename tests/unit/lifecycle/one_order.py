@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any, Literal
 from uuid import UUID
 
@@ -27,27 +29,41 @@ from triumvir.lifecycle import (
     StepRecord,
     decide,
 )
-from triumvir.workflow import OnError, Step, Workflow
+from triumvir.workflow import OnError, Step, UndoOrder, Workflow
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def workflow_of(*names: str, on_error: OnError = "halt") -> Workflow:
-    """Steps of one agent, each with an undo, but those that begin with ``check``."""
+def workflow_of(
+    *names: str, on_error: OnError = "halt", undo_order: UndoOrder = "reverse", ranks: Sequence[int] = ()
+) -> Workflow:
+    """Steps of one agent, each with an undo, but those that begin with ``check``. ``ranks``: of their undos."""
     steps = [
-        Step(name, agent="a", operation=name, undo=None if name.startswith("check") else f"undo-{name}")
-        for name in names
+        Step(
+            name,
+            agent="a",
+            operation=name,
+            undo=None if name.startswith("check") else f"undo-{name}",
+            undo_rank=rank,
+        )
+        for name, rank in zip_longest(names, ranks)
     ]
-    return Workflow("w", 1, steps, on_error)
+    return Workflow("w", 1, steps, on_error, undo_order)
 
 
 class OneOrder:
     """An order that was accepted and told so; ``last`` is what the latest event decided."""
 
     def __init__(
-        self, *steps: str, on_error: OnError = "halt", policy: Policy | None = None, progress: bool = False
+        self,
+        *steps: str,
+        on_error: OnError = "halt",
+        policy: Policy | None = None,
+        progress: bool = False,
+        undo_order: UndoOrder = "reverse",
+        ranks: Sequence[int] = (),
     ) -> None:
-        self.workflow = workflow_of(*steps, on_error=on_error)
+        self.workflow = workflow_of(*steps, on_error=on_error, undo_order=undo_order, ranks=ranks)
         self.policy = policy or Policy(jitter_factor=0)
         self.now = START
         self.record = OrderRecord(1, "shop", "o1", "w", 1, sequence=1, history=1, progress=progress)
@@ -140,10 +156,10 @@ class OneOrder:
     def refuse(self, reason: RefusalReason) -> Decision:
         return self.fail("refused", calls=0, reason=reason)
 
-    # Replies to the request that is under way, to be given now or later
+    # Replies to a request that is under way (the order's present one without ``step_no``), to be given now or later
 
-    def success(self, result: Any = None, *, calls: int = 1) -> StepSucceeded:
-        return StepSucceeded(**self._head(), calls=calls, result=JsonText.of(result))
+    def success(self, result: Any = None, *, calls: int = 1, step_no: int | None = None) -> StepSucceeded:
+        return StepSucceeded(**self._head(step_no), calls=calls, result=JsonText.of(result))
 
     def failure(
         self,
@@ -152,25 +168,27 @@ class OneOrder:
         *,
         calls: int = 1,
         reason: RefusalReason | None = None,
+        step_no: int | None = None,
     ) -> StepFailed:
         return StepFailed(
-            **self._head(), calls=calls, kind=kind, effect=effect, error="no luck", reason=reason
+            **self._head(step_no), calls=calls, kind=kind, effect=effect, error="no luck", reason=reason
         )
 
     def reply(self, reply: StepReply) -> Decision:
         return self.on(Replied(reply))
 
-    def _head(self) -> dict[str, Any]:
+    def _head(self, step_no: int | None) -> dict[str, Any]:
         record = self.record
         direction: Direction = record.direction
-        assert record.step is not None
+        step_no = step_no or record.step
+        assert step_no is not None
         assert record.locked_by is not None
         return {
             "order_no": record.no,
             "client": record.client,
             "order_id": record.order_id,
-            "step": self.workflow.step(record.step).name,
-            "step_no": record.step,
+            "step": self.workflow.step(step_no).name,
+            "step_no": step_no,
             "direction": direction,
             "lock": record.locked_by,
             "fence": record.fence,

@@ -104,7 +104,7 @@ def test_an_undo_carries_what_is_known_and_a_key_of_its_generation() -> None:
 
 def test_a_step_that_is_not_being_run_has_no_request() -> None:
     for order in (_order(locked_by=None), _order(complete_by=None), _order(steps=())):
-        with pytest.raises(LookupError, match="step 2 is not being run"):
+        with pytest.raises(LookupError, match="no do of step 2 is under way"):
             outgoing.request(order, WORKFLOW, SendRequest(2, "do", 10), "{}", NOW, 3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from triumvir.testing.auditor import compare
 from triumvir.testing.history import NEVER_AGAIN
 from triumvir.testing.rest import depths
 from triumvir.testing.snapshot import OrderFacts, Snapshot
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Step, UndoOrder, Workflow
 
 KEY = "shop/1"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +34,8 @@ WORKFLOW = Workflow(
 class Case:
     """An order that was charged and then undone, with the evidence that belongs to it; tests spoil one thing."""
 
-    def __init__(self) -> None:
+    def __init__(self, workflow: Workflow = WORKFLOW) -> None:
+        self.workflow = workflow
         self.record: dict[str, Any] = {
             "no": 1, "client": "shop", "order_id": "1", "digest": b"d", "workflow": "trade", "version": 1,
             "state": "compensated", "locked": False, "held_by": None, "fence": 9, "attempt": 2,
@@ -83,7 +85,7 @@ class Case:
         return Effect(KEY, step, direction, f"{KEY}/{step}/{direction}/{generation}")
 
     def found(self) -> list[str]:
-        facts: Any = OrderFacts(self.record, WORKFLOW, self.steps, self.history, self.inbox)  # type: ignore[arg-type]
+        facts: Any = OrderFacts(self.record, self.workflow, self.steps, self.history, self.inbox)  # type: ignore[arg-type]
         snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, self.documents)  # type: ignore[arg-type]
         statuses: Any = [
             Status(order_id="1", status=name, sequence=n, at=AT) for n, name in self.told.items()
@@ -183,6 +185,26 @@ def test_a_dead_letter_that_became_an_order_is_no_finding() -> None:
     case = Case()
     case.dead.append(letter("replayed", b'{"order_id":"1"}'))
     assert case.found() == []
+
+
+@pytest.mark.parametrize(
+    ("undo_order", "ranks", "allowed"),
+    [
+        ("parallel", (None, None), True),
+        ("by-rank", (3, 3), True),
+        ("by-rank", (1, 2), True),
+        ("by-rank", (2, 1), False),
+    ],
+)
+def test_undos_may_come_in_any_order_that_the_workflow_allows(
+    undo_order: UndoOrder, ranks: tuple[int | None, int | None], allowed: bool
+) -> None:
+    defined = [step for step in WORKFLOW.steps if isinstance(step, Step)]
+    steps = [replace(step, undo_rank=rank) for step, rank in zip(defined, ranks, strict=True)]
+    case = Case(replace(WORKFLOW, steps=steps, undo_order=undo_order))
+    spoil(case, "forward undo")
+    found = [] if allowed else ["A3 shop/1: undone in the order reserve, charge, not charge, reserve"]
+    assert case.found() == found
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ TOP: list[tuple[str, str]] = [
     (f"{HEAD}{STEP}on_eror: halt\n", "7:1: 'on_eror' is no key of a workflow; did you mean 'on_error'?"),
     (
         f"{HEAD}{STEP}zzz: halt\n",
-        "7:1: 'zzz' is no key of a workflow; the keys are name, version, on_error, steps",
+        "7:1: 'zzz' is no key of a workflow; the keys are name, version, on_error, undo_order, steps",
     ),
     (f"name: w\nsteps:\n{STEP}", "1:1: version is missing; add version:"),
     (HEAD.replace("w", "My Order") + STEP, "1:7: name: is 'My Order'; it must match ^[a-z0-9-]{1,40}$"),
@@ -153,6 +153,22 @@ TOP: list[tuple[str, str]] = [
     (HEAD.replace("1", "010") + STEP, "2:10: version: is '010'; give a whole number, such as 1"),
     (HEAD.replace("1", "0") + STEP, "2:10: version: is 0; give a whole number from 1"),
     (f"on_error: retry\n{HEAD}{STEP}", "1:11: on_error: is 'retry'; give 'halt' or 'compensate'"),
+    (
+        f"undo_order: any\n{HEAD}{STEP}",
+        "1:13: undo_order: is 'any'; give 'reverse', 'by-rank' or 'parallel'",
+    ),
+    (
+        f"{HEAD}{STEP}    undo: z\n    undo_rank: first\n",
+        "8:16: steps[0].undo_rank: is 'first'; give a whole number, such as 1",
+    ),
+    (
+        f"{HEAD}{STEP}    undo: z\n    undo_rank: 1\n",
+        "8:16: steps[0].undo_rank: says nothing where undo_order is reverse; make that by-rank",
+    ),
+    (
+        f"undo_order: by-rank\n{HEAD}{STEP}    undo: z\n",
+        "5:5: steps[0].undo_rank: is missing; add one of 1 to 1000: the workflow is undone by rank",
+    ),
     ("name: w\nversion: 1\nsteps: []\n", "3:8: steps: 0 steps; give 1 to 1000"),
     ("name: w\nversion: 1\nsteps: a\n", "3:8: steps: is the text 'a'; give a list of steps, each with"),
     ("name: w\nversion: 1\nsteps:\n  a: b\n", "4:3: steps: is a mapping; give a list of steps"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,31 +12,43 @@ import pytest
 from hypothesis import given, settings
 
 from triumvir.errors import DefinitionError
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import OnError, Step, UndoOrder, Workflow
 
 CHARGE = Step("charge", agent="payments", operation="charge-card", undo="refund")
 NAMES = st.text("abcxyz0189-", min_size=1, max_size=40)
 DURATIONS = st.none() | st.integers(1, 31_536_000_000).map(lambda ms: timedelta(milliseconds=ms))
 STEPS = st.builds(
-    lambda name, agent, operation, undo, within: Step(
+    lambda name, agent, operation, undo, within, rank: Step(
         name,
         agent=agent,
         operation=operation,
         undo=None if undo == operation else undo,
         complete_within=within,
+        undo_rank=None if undo is None or undo == operation else rank,
     ),
     NAMES,
     NAMES,
     NAMES,
     st.none() | NAMES,
     DURATIONS,
+    st.integers(1, 1000),
 )
+
+
+def _workflow(
+    name: str, version: int, steps: list[Step], on_error: OnError, undo_order: UndoOrder
+) -> Workflow:
+    ranked = steps if undo_order == "by-rank" else [replace(step, undo_rank=None) for step in steps]
+    return Workflow(name, version, ranked, on_error, undo_order)
+
+
 WORKFLOWS = st.builds(
-    Workflow,
+    _workflow,
     NAMES,
     st.integers(1, 2**31 - 1),
     st.lists(STEPS, min_size=1, max_size=5, unique_by=lambda step: step.name),
     st.sampled_from(["halt", "compensate"]),
+    st.sampled_from(["reverse", "by-rank", "parallel"]),
 )
 
 
@@ -93,6 +106,15 @@ def test_a_time_limit_is_a_duration_of_whole_milliseconds_up_to_a_year(value: ob
         ({"version": 2**31}, "version is 2147483648"),
         ({"on_error": "stop"}, "on_error is 'stop'; give 'halt' or 'compensate'"),
         ({"on_error": None}, "on_error is None"),
+        ({"undo_order": "backwards"}, "undo_order is 'backwards'; give 'reverse', 'by-rank' or 'parallel'"),
+        (
+            {"undo_order": "by-rank"},
+            "workflow 'w': step 'charge': undo_rank is missing; add one of 1 to 1000: the workflow is undone by rank",
+        ),
+        (
+            {"steps": [step_with(undo="refund", undo_rank=1)]},
+            "undo_rank says nothing where undo_order is reverse; make that by-rank",
+        ),
         ({"steps": []}, "0 steps; give 1 to 1000"),
         ({"steps": [step_with(name=f"s{n}") for n in range(1001)]}, "1001 steps; give 1 to 1000"),
         ({"steps": None}, "steps is None; give a list of steps"),
@@ -105,6 +127,31 @@ def test_a_wrong_workflow_is_refused_with_the_field_and_the_fix(changes: dict[st
     with pytest.raises(DefinitionError) as refusal:
         workflow_with(**changes)
     assert fault in str(refusal.value)
+
+
+@pytest.mark.parametrize("rank", [0, 1001, -1, True, 1.0, "1"])
+def test_a_wrong_rank_is_refused(rank: object) -> None:
+    with pytest.raises(DefinitionError, match=r"undo_rank is .*; give a whole number from 1 to 1000"):
+        step_with(undo="refund", undo_rank=rank)
+
+
+def test_a_rank_without_an_undo_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="undo_rank stands without undo; name the operation"):
+        step_with(undo_rank=1)
+
+
+def test_the_order_of_undos_is_a_rank_of_each_step() -> None:
+    steps = [step_with(name=f"s{n}", undo="refund", undo_rank=n % 2 + 1) for n in range(3)]
+    plain = [replace(step, undo_rank=None) for step in steps]
+    by_rank = workflow_with(steps=steps, undo_order="by-rank")
+    assert [by_rank.undo_rank(n) for n in (1, 2, 3)] == [1, 2, 1]
+    assert [workflow_with(steps=plain).undo_rank(n) for n in (1, 2, 3)] == [-1, -2, -3]
+    assert {workflow_with(steps=plain, undo_order="parallel").undo_rank(n) for n in (1, 2, 3)} == {0}
+
+
+def test_a_definition_in_the_usual_order_of_undos_is_spelled_as_before_there_were_others() -> None:
+    assert "undo_order" not in workflow_with().to_json()
+    assert "undo_rank" not in workflow_with().to_json()
 
 
 def test_steps_are_counted_from_one() -> None:

@@ -55,9 +55,19 @@ order by wake_at limit :most::int for no key update skip locked;
 select extract(epoch from min(wake_at) - clock_timestamp())::float8 from orders where wake_at is not null;
 
 -- name: requests_under_way
--- What is locked now, by step: the measure of every agent's window.
-select workflow, version, step, state = 'compensating' as undoing, count(*) as requests
-from orders where locked_by is not null and complete_by > clock_timestamp() group by 1, 2, 3, 4;
+-- What is waited for now, by step: the measure of every agent's window. Of an order that is undone, each undo under way.
+-- One that an earlier release has sent stands in the order's row alone.
+select workflow, version, step, count(*) as requests
+from orders where locked_by is not null and complete_by > clock_timestamp() and state <> 'compensating'
+group by 1, 2, 3
+union all
+select o.workflow, o.version, s.step_no, count(*)
+from orders o join steps s on s.no = o.no
+where o.locked_by is not null and o.complete_by > clock_timestamp() and o.state = 'compensating'
+  and s.undo_state = 'undoing'
+  and ((s.undo_attempt = o.attempt and s.undo_complete_by > clock_timestamp())
+       or (s.undo_attempt <> o.attempt and s.step_no = o.step))
+group by 1, 2, 3;
 
 -- name: held_reasons
 -- The distinct reasons for holds (a loose index scan).

@@ -30,3 +30,11 @@ select (select count(*) from instances where service = 'supervisor' and lease_un
 -- For how many seconds the oldest deadline that passed has not been seen to.
 select coalesce(extract(epoch from clock_timestamp() - min(complete_by)), 0)::float8
 from orders where locked_by is not null and complete_by < statement_timestamp();
+
+-- name: undos_out
+-- Of locked orders that are being undone, every undo that their attempt may wait for: one of them, or several.
+select s.no, s.step_no
+from orders o join steps s on s.no = o.no
+where o.no = any(:nos::bigint[]) and o.state = 'compensating' and s.undo_state = 'undoing'
+  and (s.step_no = o.step or (s.undo_attempt = o.attempt and s.undo_complete_by is not null))
+order by s.no, s.step_no;
