@@ -243,10 +243,8 @@ class World:
             return False
         if waiting_step(record) is not None:
             return self.apply(order, Expired(begun=False))
-        shown = []
-        for out in record.under_way:
-            key = (record.no, out.step_no, out.direction)
-            shown.append(Shown(out.step_no, *self.fleet.inbox.close_expired(key, record.fence)))
+        keys = [(record.no, out.step_no, out.direction) for out in record.under_way]
+        shown = [Shown(key[1], *self.fleet.inbox.close_expired(key, record.fence)) for key in keys]
         undos = tuple(shown) if record.direction == "undo" else ()
         return self.apply(order, Expired(shown[0].begun, shown[0].calls, undos))
 
