@@ -21,12 +21,13 @@ from triumvir.local import folders, leftovers
 PREVIOUS: Final = "de1aef870e437ebf486c643ab9d13f4dd8529cc6"
 """The commit of the release before this one, whose schema is that of migration 0007."""
 LAB: Final = "tests.integration.services.lab"
+_NEEDED: Final = ("shared", "services", "tests/integration/services/lab.py", "tests/waiting.py")
 
 
 def previous_release(folder: Path) -> Path:
     """Its files in a folder. Skips the test where the history that it is taken from is not there."""
     archive = folder / "previous.tar"
-    command = ["git", "-C", str(ROOT), "archive", "-o", str(archive), PREVIOUS, "shared", "services"]
+    command = ["git", "-C", str(ROOT), "archive", "-o", str(archive), PREVIOUS, *_NEEDED]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError:
@@ -39,23 +40,30 @@ def previous_release(folder: Path) -> Path:
 
 
 class TwoReleases(Suite):
-    """A suite whose services are of the previous release while ``earlier`` is true."""
+    """A suite whose services are of the previous release, until it is upgraded."""
 
     def __init__(self, servers: ServerSet, broker_url: str, database_url: str, folder: Path) -> None:
         super().__init__(servers, broker_url, database_url, folder)
-        self.earlier = True
-        self._release = previous_release(folder)
+        self.home = self._release = previous_release(folder)
+
+    def upgrade(self) -> None:
+        """What is started from here on is of the present release."""
+        self.home = ROOT
 
     def environment(self, settings: Mapping[str, object]) -> dict[str, str]:
-        path = f"{self._release}/shared:{self._release}/services" if self.earlier else ""
-        return {**super().environment(settings), "PYTHONPATH": path}
+        """As of a suite; before the upgrade with the previous release's files before those that are installed."""
+        path = ":".join(f"{self._release}{part}" for part in ("", "/shared", "/services"))
+        return {
+            **super().environment(settings),
+            **({"PYTHONPATH": path} if self.home == self._release else {}),
+        }
 
     def command(self, *arguments: str) -> str:
         """What a command of the release says."""
         env = {**os.environ, **self.environment({})}
         command = [sys.executable, "-m", "triumvir.cli", *arguments]
         return subprocess.run(
-            command, env=env, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE
+            command, env=env, cwd=self.home, check=True, text=True, stdout=subprocess.PIPE
         ).stdout
 
 

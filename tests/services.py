@@ -116,6 +116,7 @@ class Suite:
             quorum_queues=False,
         )
         self.folder = folder
+        self.home = ROOT
         self.vhost = urllib.parse.urlsplit(broker_url).path.removeprefix("/")
         self.running: list[Service] = []
         self.alerts: list[dict[str, Any]] = []
@@ -137,7 +138,7 @@ class Suite:
         code = f"from triumvir_{kind}.main import main; main({list(arguments)!r})"
         env = {**os.environ, **self.environment(settings), "TRIUMVIR_HEALTH_PORT_FILE": str(port_file)}
         service = Service(
-            name, Child([sys.executable, "-c", code], env=env, output=log, cwd=ROOT), log, port_file
+            name, Child([sys.executable, "-c", code], env=env, output=log, cwd=self.home), log, port_file
         )
         self.running.append(service)
         return service

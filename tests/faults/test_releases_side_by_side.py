@@ -55,7 +55,7 @@ async def test_the_previous_release_and_this_one_run_side_by_side_under_load(rel
         earlier = list(releases.running)
         await migrate(releases.settings.database_url, SCHEMA)
         await _submit(bench, "migrated")
-        releases.earlier = False
+        releases.upgrade()
         await _start(releases)
         await _submit(bench, "together")
         await _until_ended(bench, 3)

@@ -91,6 +91,10 @@ class Agent:
         found = self._operations.get(name)
         return found if found is not None and found.direction == direction else None
 
+    def undo_of(self, name: str) -> str | None:
+        """The name of the undo of an operation, or None if it was registered without one."""
+        return next((undo for undo, operation in self._promised_undos.items() if operation == name), None)
+
     @property
     def offers(self) -> list[str]:
         """Everything this agent offers, as ``agent/operation``."""

@@ -1,4 +1,6 @@
-"""For tests: rehearsals of workflows and agents; and the auditor, which proves or disproves what Triumvir promises."""
+"""For tests: rehearsals of workflows and agents, trials of agents, and the auditor, which proves or disproves what
+Triumvir promises.
+"""
 
 from triumvir.testing.auditor import audit
 from triumvir.testing.evidence import Call, Effect, Evidence, Ledger
@@ -6,8 +8,10 @@ from triumvir.testing.findings import Finding, describe
 from triumvir.testing.rehearsal import Rehearsal
 from triumvir.testing.rehearsing.outcome import Outcome, RehearsedCall
 from triumvir.testing.rehearsing.plan import FaultPlan
+from triumvir.testing.trial import AgentTrial, TrialLine, TrialReport
 
 __all__ = [
+    "AgentTrial",
     "Call",
     "Effect",
     "Evidence",
@@ -17,6 +21,8 @@ __all__ = [
     "Outcome",
     "Rehearsal",
     "RehearsedCall",
+    "TrialLine",
+    "TrialReport",
     "audit",
     "describe",
 ]

@@ -1,0 +1,1 @@
+"""How a trial calls operations, kills them, and what it holds them to."""
