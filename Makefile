@@ -36,7 +36,7 @@ unit: setup ## tests that need no server
 faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers
 	$(PYTHON) -m pytest tests/faults -m faults
 
-search: setup ## every state that a small world can reach with up to four faults in it; prints how many
+search: setup ## every state that a small world can reach with three faults in it; prints how many
 	$(PYTHON) -m pytest tests/property -m slow
 
 bench: setup ## orders per second, latency and cost, beside the bare client library
