@@ -12,8 +12,9 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,13 @@ def _steps(agent: str, *names: str, within: timedelta | None = None) -> Iterator
         yield Step(name, agent=agent, operation=name, undo=f"un-{name}", complete_within=within)
 
 
+def _fan(*ranks: int) -> Iterator[Step]:
+    """Three steps that are undone, by these ranks, and a last one that may fail."""
+    for step, rank in zip_longest(_steps("lab", "a", "b", "c"), ranks):
+        yield replace(step, undo_rank=rank)
+    yield Step("plain", agent="lab", operation="plain")
+
+
 def _solo(name: str, within: timedelta | None = None) -> Workflow:
     return Workflow(name, 1, [Step(name, agent="lab", operation=name, complete_within=within)])
 
@@ -301,6 +309,8 @@ def _waiting(name: str, within: timedelta, *, default: bool = True) -> Workflow:
 WORKFLOWS = [
     Workflow("trio", 1, list(_steps("lab", "a", "b", "c")), on_error="compensate"),
     Workflow("trio-halt", 1, list(_steps("lab", "a", "b", "c")), on_error="halt"),
+    Workflow("fan", 1, list(_fan()), on_error="compensate", undo_order="parallel"),
+    Workflow("ranks", 1, list(_fan(2, 1, 1)), on_error="compensate", undo_order="by-rank"),
     Workflow("solo", 1, list(_steps("lab", "a"))),
     Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),
     Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
