@@ -137,7 +137,7 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
         lambda draft, kind, seconds: draft.move("waits", held_by=None),
     ),
     "budget-not-charged": (budget, "spent", lambda record: 0),
-    "undo-charges-no-budget": (replies, "_undo_called", lambda step, reply: step),
+    "undo-charges-no-budget": (undoing, "_called", lambda entry, calls: entry),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

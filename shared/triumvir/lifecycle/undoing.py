@@ -155,7 +155,7 @@ def undo_answered(draft: Draft, reply: StepReply) -> None:
     entry = next(entry for entry in draft.record.undos_out if entry.step_no == reply.step_no)
     name = _name(draft, entry)
     if not (isinstance(reply, StepFailed) and reply.kind == "refused"):
-        entry = replace(entry, undo_calls=max(entry.undo_calls, reply.calls))
+        entry = _called(entry, reply.calls)
     if isinstance(reply, StepSucceeded):
         undone = _answered(replace(entry, undo_state="undone", undo_error=None))
         _settled(draft, undone, f"{name} undone")
