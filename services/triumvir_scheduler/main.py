@@ -10,7 +10,7 @@ from triumvir.broker import REPLIES, WAKE, core_topology
 from triumvir.runtime import drain, orders_database
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
-from triumvir.runtime.decisions import Decider, policy_of
+from triumvir.runtime.decisions import Decider, sensible_policy
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.intake import Intake
 from triumvir.runtime.lease import Lease
@@ -57,4 +57,4 @@ async def serve(chassis: Chassis) -> None:
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the scheduler until it is told to stop."""
-    run_service("scheduler", serve, check=policy_of, args=args)
+    run_service("scheduler", serve, check=sensible_policy, args=args)

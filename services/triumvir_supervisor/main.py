@@ -9,7 +9,7 @@ from uuid import UUID
 from triumvir.broker import core_topology
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
-from triumvir.runtime.decisions import Decider, policy_of
+from triumvir.runtime.decisions import Decider, sensible_policy
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.drain import FLUSH, TAKING
 from triumvir.runtime.lease import Lease
@@ -19,11 +19,8 @@ from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
-from triumvir_supervisor.aged import AgedOrders
 from triumvir_supervisor.dead import DeadQueues
-from triumvir_supervisor.holds import Holds
 from triumvir_supervisor.lone import LoneDocuments
-from triumvir_supervisor.overdue import Overdue
 from triumvir_supervisor.passes import Passes
 from triumvir_supervisor.upkeep import EVERY, Upkeep
 
@@ -37,9 +34,7 @@ async def serve(once: bool, chassis: Chassis) -> None:
     decider = Decider(chassis.name, instance, settings, Definitions())
     documents = await orders_database(chassis, store)
     lone = LoneDocuments(store.session("lone documents"), relay, documents, settings, instance)
-    overdue = Overdue(store.session("overdue"), relay, decider, settings)
-    aged = AgedOrders(store.session("aged"), relay, decider, settings)
-    passes = Passes(overdue, Holds(store.session("holds"), relay, documents), aged)
+    passes = Passes(store, relay, decider, settings, documents)
     dead = DeadQueues(chassis, broker, store, Undeliverable(store.session("dead letters"), relay, settings))
     upkeep = Upkeep(store.session("upkeep"), settings, instance, dead.drain if once else dead.watch)
     await Lease(chassis, store.session("lease")).start(chassis)
@@ -51,10 +46,12 @@ async def serve(once: bool, chassis: Chassis) -> None:
         return
     chassis.add_loop(Loop("overdue", passes.step, settings.supervisor_interval))
     chassis.add_loop(Loop("upkeep", upkeep.step, EVERY))
-    chassis.add_loop(Loop("aged orders", aged.step, EVERY))
+    chassis.add_loop(Loop("aged orders", passes.aged.step, EVERY))
     chassis.add_loop(Loop("lone documents", patient(lone.step), EVERY))
 
 
 def main(args: Sequence[str] = ()) -> None:
     """Runs the supervisor until it is told to stop; with ``--once`` for one pass."""
-    run_service("supervisor", partial(serve, "--once" in args), check=policy_of, args=args, known=["--once"])
+    run_service(
+        "supervisor", partial(serve, "--once" in args), check=sensible_policy, args=args, known=["--once"]
+    )

@@ -23,6 +23,7 @@ from triumvir.lifecycle import (
     OperatorAsked,
     OrderRecord,
     Replied,
+    Revived,
     SendAlert,
     SendRequest,
     SendStatus,
@@ -201,6 +202,13 @@ def check_event(
     if isinstance(event, Aged):
         assert replace(after, history=before.history) == before, "an order was moved because it waits"
         assert after == before or before.locked_by is None, "told of one that somebody runs"
+    if isinstance(event, Revived) and after != before:
+        assert replace(after, wake_at=before.wake_at, history=before.history) == before, (
+            "revived more than a retry"
+        )
+        assert before.wake_at is not None
+        assert after.wake_at is not None
+        assert now < after.wake_at < before.wake_at, "not brought forward"
     if isinstance(event, Expired) and after != before:
         _check_counted(before, event, after)
     if isinstance(event, OperatorAsked) and event.action in ("pause", "unpause"):

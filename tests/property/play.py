@@ -18,6 +18,7 @@ Move = Callable[[Histories, Random], None]
 
 _ALWAYS: Final[dict[str, tuple[int, Move]]] = {
     "schedule": (4, lambda h, r: h.schedule(r.random() < 0.8)),
+    "revive": (1, lambda h, r: h.revive(r.randrange(2))),
     "supervise": (2, lambda h, r: h.supervise(r.randrange(2))),
     "age": (1, lambda h, r: h.age(r.randrange(2))),
     "cancel": (1, lambda h, r: h.cancel(r.randrange(2))),

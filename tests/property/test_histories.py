@@ -95,6 +95,10 @@ class Histories(RuleBasedStateMachine):
             self.world.timer(order)
 
     @rule(which=ANY)
+    def revive(self, which: int) -> None:
+        self.world.revive(self.order(which))
+
+    @rule(which=ANY)
     def supervise(self, which: int) -> None:
         self.world.supervise(self.order(which))
 

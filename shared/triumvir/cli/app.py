@@ -22,6 +22,7 @@ from triumvir.cli import (
     moves,
     orders,
     pauses,
+    plan,
     policy,
     run,
     schema,
@@ -62,6 +63,7 @@ app.add_typer(workflows.app, name="workflows")
 app.add_typer(agents.app, name="agents")
 app.add_typer(pauses.app, name="pauses")
 app.add_typer(policy.app, name="policy")
+app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)
 app.command("schema")(schema.schema)
 app.command("migrate")(migrate.migrate)

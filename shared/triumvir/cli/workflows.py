@@ -167,13 +167,7 @@ def show_workflow(
       triumvir workflows show order-fulfilment --version 1
       triumvir workflows show workflows.yaml --format mermaid
     """
-    found = load_workflows(what) if is_target(what) else run(_registered(what))
-    chosen = [each for each in found if version in (None, each.version)]
-    if not chosen:
-        known = ", ".join(str(each.version) for each in found)
-        raise ConfigurationError(f"{what} has no version {version}; there is {known}")
-    if not is_target(what):
-        chosen = chosen[-1:]
+    chosen = chosen_workflows(what, version)
     if as_json or form is Format.JSON:
         definitions = [orjson.loads(each.to_json()) for each in chosen]
         write_json(definitions[0] if len(definitions) == 1 else definitions)
@@ -186,6 +180,18 @@ def show_workflow(
         else:
             for line in workflow_view.text(workflow):
                 stdout().print(line, soft_wrap=True)
+
+
+def chosen_workflows(what: str, version: int | None) -> list[Workflow]:
+    """The workflows that a command names: the latest registered one, or all that a file or module has; or those of
+    that version. Raises ConfigurationError if there are none.
+    """
+    found = load_workflows(what) if is_target(what) else run(_registered(what))
+    chosen = [each for each in found if version in (None, each.version)]
+    if not chosen:
+        known = ", ".join(str(each.version) for each in found)
+        raise ConfigurationError(f"{what} has no version {version}; there is {known}")
+    return chosen if is_target(what) else chosen[-1:]
 
 
 async def _registered(name: str) -> list[Workflow]:

@@ -15,10 +15,12 @@ from triumvir.lifecycle.events import (
     Replied,
     RetryDue,
     Shown,
+    Revived,
     Signalled,
 )
 from triumvir.lifecycle.inputs import argument
 from triumvir.lifecycle.operators import operator_words
+from triumvir.lifecycle.plan import Bounds, Plan, planned
 from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, Value
 from triumvir.lifecycle.policy import Policy, definition_lines
 from triumvir.lifecycle.record import (
@@ -48,6 +50,7 @@ __all__ = [
     "Aged",
     "AgedKind",
     "Bound",
+    "Bounds",
     "Broken",
     "CancelRequested",
     "Claimed",
@@ -59,10 +62,12 @@ __all__ = [
     "Moment",
     "OperatorAsked",
     "OrderRecord",
+    "Plan",
     "Policy",
     "PolicyLine",
     "Replied",
     "RetryDue",
+    "Revived",
     "Send",
     "SendAlert",
     "SendRequest",
@@ -79,6 +84,7 @@ __all__ = [
     "definition_lines",
     "is_legal",
     "operator_words",
+    "planned",
     "set_aside",
     "signal_words",
     "waiting_step",

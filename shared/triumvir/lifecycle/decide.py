@@ -17,6 +17,7 @@ from triumvir.lifecycle.events import (
     OperatorAsked,
     Replied,
     RetryDue,
+    Revived,
     Signalled,
 )
 from triumvir.lifecycle.failure import broken, cancel, expired
@@ -25,6 +26,7 @@ from triumvir.lifecycle.pauses import stand_still
 from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
+from triumvir.lifecycle.revival import revived, undos_revived
 from triumvir.lifecycle.signals import signalled
 from triumvir.lifecycle.undoing import undo_claimed, undo_retry_due, undos_expired
 from triumvir.lifecycle.waiting import end_waits, wait_expired
@@ -53,6 +55,8 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             replied(draft, reply)
         case RetryDue():
             undo_retry_due(draft) if undoing else retry_due(draft)
+        case Revived():
+            undos_revived(draft) if undoing else revived(draft)
         case Expired(begun, calls):
             if undoing:
                 undos_expired(draft, event)

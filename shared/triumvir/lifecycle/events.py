@@ -26,6 +26,11 @@ class RetryDue:
 
 
 @dataclass(frozen=True, slots=True)
+class Revived:
+    """The process that sent the order's request is gone: its lease lapsed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """What the agents' inbox shows of one undo that nobody can begin any more: as Expired has it."""
 
@@ -107,4 +112,15 @@ class Aged:
     seconds: int
 
 
-Event = Claimed | Replied | RetryDue | Expired | CancelRequested | Signalled | OperatorAsked | Broken | Aged
+Event = (
+    Claimed
+    | Replied
+    | RetryDue
+    | Revived
+    | Expired
+    | CancelRequested
+    | Signalled
+    | OperatorAsked
+    | Broken
+    | Aged
+)

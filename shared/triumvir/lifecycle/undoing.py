@@ -88,7 +88,7 @@ def _send(draft: Draft, entries: Sequence[StepRecord]) -> None:
     for entry in entries:
         draft.set_step(_sent(draft, entry))
     for entry in entries:
-        draft.move(f"undo {_name(draft, entry)}", step_no=entry.step_no, **_waits(draft))
+        draft.move(f"undo {_name(draft, entry)}", step_no=entry.step_no, **waits_for_undos(draft))
         draft.send(SendRequest(entry.step_no, "undo", draft.record.fence, argument=selected[entry.step_no]))
 
 
@@ -106,7 +106,7 @@ def _sent(draft: Draft, entry: StepRecord) -> StepRecord:
     )
 
 
-def _waits(draft: Draft) -> dict[str, Any]:
+def waits_for_undos(draft: Draft) -> dict[str, Any]:
     """What the order's own row says of the undos it waits for: latest deadline, earliest re-send."""
     out = draft.record.under_way
     return {
@@ -144,7 +144,7 @@ def _send_again(draft: Draft, entry: StepRecord) -> None:
 def _goes_on(draft: Draft, entry: StepRecord, why: str, **changes: Any) -> None:
     """One entry changes; the attempt waits on, for this one or for others."""
     draft.set_step(entry)
-    draft.move(why, step_no=entry.step_no, **_waits(draft), **changes)
+    draft.move(why, step_no=entry.step_no, **waits_for_undos(draft), **changes)
 
 
 # Answers

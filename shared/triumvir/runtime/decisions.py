@@ -10,8 +10,9 @@ from uuid import UUID, uuid4
 
 from triumvir.broker import OutMessage
 from triumvir.contracts.json_text import JsonText
-from triumvir.errors import StoreError
+from triumvir.errors import ConfigurationError, StoreError
 from triumvir.lifecycle import (
+    ANY,
     END,
     Broken,
     Decision,
@@ -65,6 +66,21 @@ def policy_of(settings: Settings) -> Policy:
         most_argument_bytes=settings.max_payload_bytes,
         most_argument_depth=settings.max_json_depth,
     )
+
+
+def sensible_policy(settings: Settings) -> Policy:
+    """The same, for a service that starts. Raises ConfigurationError for a retry that could never be sent."""
+    policy = policy_of(settings)
+    for pattern in dict.fromkeys([(ANY, ANY, ANY), *(line.pattern for line in policy.lines)]):
+        bound = policy.resolve(*pattern)
+        interval, timeout = bound["initial-retry-interval"], bound["timeout-duration"]
+        retries = bound["max-retries"].value and "custom-backoffs" not in bound
+        if retries and interval.value >= timeout.value:  # type: ignore[operator]
+            raise ConfigurationError(
+                f"{interval.source}: initial-retry-interval is not shorter than timeout-duration ({timeout.source}), "
+                f"so no retry is ever sent for {'.'.join(pattern)}; shorten it, or set max-retries to 0"
+            )
+    return policy
 
 
 class Decider:
