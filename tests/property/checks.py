@@ -203,12 +203,7 @@ def check_event(
         assert replace(after, history=before.history) == before, "an order was moved because it waits"
         assert after == before or before.locked_by is None, "told of one that somebody runs"
     if isinstance(event, Revived) and after != before:
-        assert replace(after, wake_at=before.wake_at, history=before.history) == before, (
-            "revived more than a retry"
-        )
-        assert before.wake_at is not None
-        assert after.wake_at is not None
-        assert now < after.wake_at < before.wake_at, "not brought forward"
+        _check_revived(before, after, now)
     if isinstance(event, Expired) and after != before:
         _check_counted(before, event, after)
     if isinstance(event, OperatorAsked) and event.action in ("pause", "unpause"):
@@ -216,6 +211,28 @@ def check_event(
             _check_pause(before, after)
         else:
             _check_paused_wait(before, after, now)
+
+
+def _check_revived(before: OrderRecord, after: OrderRecord, now: datetime) -> None:
+    """Retries are brought forward, and nothing else happens."""
+    assert _without_wakes(after) == _without_wakes(before), "revived more than retries"
+    moved = [
+        (was, is_now) for was, is_now in zip(_wakes(before), _wakes(after), strict=True) if was != is_now
+    ]
+    assert moved
+    for was, is_now in moved:
+        assert was is not None
+        assert is_now is not None
+        assert now < is_now < was, "not brought forward"
+
+
+def _without_wakes(record: OrderRecord) -> OrderRecord:
+    steps = tuple(replace(step, undo_wake_at=None) for step in record.steps)
+    return replace(record, wake_at=None, history=0, steps=steps)
+
+
+def _wakes(record: OrderRecord) -> list[datetime | None]:
+    return [record.wake_at, *(step.undo_wake_at for step in record.steps)]
 
 
 def _check_paused_wait(before: OrderRecord, after: OrderRecord, now: datetime) -> None:

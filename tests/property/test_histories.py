@@ -15,7 +15,7 @@ from tests.property.remote import Outcome
 from tests.property.rules import Rule, Rules
 from tests.property.settle import Moods, check_calls, settle
 from tests.property.world import Decide, Order, World, workflow_of
-from triumvir.lifecycle import Action, Policy, decide
+from triumvir.lifecycle import Action, Policy, Revived, decide
 from triumvir.workflow import OnError, UndoOrder
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
@@ -96,7 +96,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(which=ANY)
     def revive(self, which: int) -> None:
-        self.world.revive(self.order(which))
+        self.world.apply(self.order(which), Revived())
 
     @rule(which=ANY)
     def supervise(self, which: int) -> None:

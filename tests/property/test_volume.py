@@ -120,7 +120,7 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
         waves.left_to_undo,
     ),
     "undos-answered-end-the-wave": (undoing, "_settled", _ends_wave),
-    "undos-deadlines-of-the-first-only": (undoing, "_waits", _waits_for_the_first),
+    "undos-deadlines-of-the-first-only": (undoing, "waits_for_undos", _waits_for_the_first),
     "undos-given-up-with-one-that-failed": (undoing, "can_go_on", _all_or_nothing),
     "undo-before-a-late-success-counts": (replies, "undo_reopened", _waits_on),
     "second-signal-counts": (signals, "_SURPLUS", {}),

@@ -36,7 +36,6 @@ from triumvir.lifecycle import (
     Policy,
     Replied,
     RetryDue,
-    Revived,
     SendAlert,
     SendRequest,
     Shown,
@@ -236,10 +235,6 @@ class World:
         """A scheduler's timer."""
         due = order.record.wake_at is not None and order.record.wake_at <= self.now
         return due and self.apply(order, RetryDue())
-
-    def revive(self, order: Order) -> bool:
-        """The supervisor's hand, once who sent the request fell silent."""
-        return self.apply(order, Revived())
 
     def supervise(self, order: Order) -> bool:
         """The supervisor's scan: an expired attempt, after its write to the inbox."""

@@ -46,6 +46,7 @@ class Follower:
         self._consumer: Consumer | None = None
         self.reached_queue = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
 
     async def start(self, timeout: float) -> None:
         """Subscribe. Raises BrokerError if the queue is not there or not ours, or the broker is away."""
@@ -72,6 +73,7 @@ class Follower:
 
     async def close(self) -> None:
         """Stop; what was not handed over stays in the queue."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -81,7 +83,7 @@ class Follower:
             await self._connection.close()
 
     async def _receive(self, consumer: Consumer) -> None:
-        while batch := await consumer.batch(PREFETCH):
+        while not self._closed and (batch := await consumer.batch(PREFETCH)):
             for delivery in batch:
                 status = _status_in(delivery)
                 if status is not None:
@@ -89,8 +91,11 @@ class Follower:
             await consumer.settle(batch)
 
     async def _watch(self, consumer: Consumer) -> None:
-        """A consumer that came back without its subscription receives nothing and looks well."""
-        while True:
+        """A consumer that came back without its subscription receives nothing and looks well.
+
+        A cancel that meets a question to the broker may be taken for a lost channel, and is lost then.
+        """
+        while not self._closed:
             await asyncio.sleep(WATCH_SECONDS)
             await consumer.ensure_subscribed()
 

@@ -14,8 +14,8 @@ from triumvir.lifecycle.events import (
     OperatorAsked,
     Replied,
     RetryDue,
-    Shown,
     Revived,
+    Shown,
     Signalled,
 )
 from triumvir.lifecycle.inputs import argument

@@ -46,7 +46,7 @@ async def test_a_durable_message_survives_kill_9(private_servers: PrivateServers
     url, pid = broker.url, broker.pid
     await _publish(broker, b"kept")
     # RabbitMQ 3.10 writes a new queue's own record to disk some time after it confirms messages in it.
-    await asyncio.to_thread(broker.ctl, "eval", "[dets:sync(T) || T <- dets:all()].")
+    await asyncio.to_thread(broker.ctl, "eval", "mnesia:dump_log(), [dets:sync(T) || T <- dets:all()].")
     await asyncio.to_thread(broker.kill)
     assert not broker.is_running()
     await asyncio.to_thread(broker.start)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.lifecycle.one_order import START, OneOrder
-from triumvir.lifecycle import Expired, OperatorAsked, Policy, PolicyLine, Shown
+from triumvir.lifecycle import Expired, OperatorAsked, Policy, PolicyLine, Revived, Shown
 from triumvir.workflow import UndoOrder
 
 BROKEN = 5
@@ -106,6 +106,26 @@ def test_each_undo_is_sent_again_in_its_own_time() -> None:
     order.wait(2)
     order.retry_due()
     assert [(r.step_no, r.retry) for r in order.requests if r.retry] == [(3, 1), (4, 1), (2, 1), (1, 1)]
+
+
+def test_a_revival_brings_forward_the_re_sends_that_are_later_than_its_delay() -> None:
+    lines = (PolicyLine(("w", "s3", "undo-s3"), "initial-retry-interval", timedelta(seconds=1), "test"),)
+    policy = Policy(
+        jitter_factor=0,
+        retry_interval=timedelta(seconds=8),
+        action_recovery_delay=timedelta(seconds=2),
+        lines=lines,
+    )
+    order = undoing(policy=policy)
+    succeed(order, 1)
+    order.on(Revived())
+    wakes = [order.entry(n).undo_wake_at for n in range(1, BROKEN)]
+    soon, sooner = START + timedelta(seconds=2), START + timedelta(seconds=1)
+    assert wakes == [None, soon, sooner, soon]
+    assert order.record.wake_at == sooner
+    order.wait(2)
+    order.retry_due()
+    assert sorted((r.step_no, r.retry) for r in order.requests if r.retry) == [(2, 1), (3, 1), (4, 1)]
 
 
 def test_an_answer_after_its_own_deadline_is_late_while_others_are_still_in_time() -> None:
