@@ -84,7 +84,7 @@ async def traced(server_set: ServerSet, tmp_path_factory: pytest.TempPathFactory
     """All services, with a receiver for what they export."""
     policies = tmp_path_factory.mktemp("traced") / "policies.toml"
     policies.write_text(POLICIES)
-    settings: dict[str, object] = {"retry_interval": 60, "policy_file": policies}
+    settings: dict[str, object] = {"step_timeout": 120, "retry_interval": 60, "policy_file": policies}
     async with OtlpReceiver() as receiver, _bench(server_set, receiver.endpoint, **settings) as bench:
         yield Traced(receiver, bench)
 
