@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
@@ -85,9 +86,10 @@ async def claim_named(settings: Settings, barrier: asyncio.Barrier, seed: int) -
             async with session.connection() as connection:
                 found = await orders.read(connection, named)
                 assert found is not None
-                new = [no for no, record in found.records.items() if record.state == "pending"]
+                new = {no: record for no, record in found.records.items() if record.state == "pending"}
                 if not new:
                     continue
+                found = replace(found, records=new)
                 applied = await decider.decide(connection, found, {no: [Claimed()] for no in new})
                 try:
                     await decider.write(connection, applied)
