@@ -34,7 +34,7 @@ for no key update skip locked;
 -- Orders with an unanswered request and a retry to come that an instance touched last, locked, a page at a time.
 select no from orders
 where wake_at is not null and touched_by = :instance::uuid and no > :after::bigint
-order by no limit :most::int for no key update skip locked;
+order by no limit :most::int for no key update;
 
 -- name: mark_revived!
 update instances set revived = true where id = :id::uuid;
