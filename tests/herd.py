@@ -52,9 +52,11 @@ async def make_herd(
     begun: bool = True,
     prefix: str = "herd-",
     payload: str = "{}",
+    told: bool = True,
 ) -> list[int]:
     """``count`` orders of ``client``, ``<prefix><n>`` from 1, sent to an agent an hour ago and never answered;
-    their numbers. ``begun``: an agent, dead since, called once for each. That each was received is in the outbox.
+    their numbers. ``begun``: an agent, dead since, called once for each. With ``told``, that each was received is in
+    the outbox.
     """
     async with database.transaction():
         rows = await database.fetch(_ORDERS, client, prefix, count, workflow, payload)
@@ -64,12 +66,11 @@ async def make_herd(
         await database.execute(
             "insert into admission (scope, instance, open) values ('orders', gen_random_uuid(), $1)", count
         )
-        told = [
-            refs.write([StatusRef(no, 1) for no in nos[at : at + _PER_OUTBOX_ROW]])
-            for at in range(0, count, _PER_OUTBOX_ROW)
-        ]
-        await database.execute(
-            "insert into outbox (lease, refs) select clock_timestamp(), unnest($1::text[])", told
-        )
+        if told:
+            pages = [nos[at : at + _PER_OUTBOX_ROW] for at in range(0, count, _PER_OUTBOX_ROW)]
+            await database.execute(
+                "insert into outbox (lease, refs) select clock_timestamp(), unnest($1::text[])",
+                [refs.write([StatusRef(no, 1) for no in page]) for page in pages],
+            )
     await database.execute("analyze orders, steps, inbox, outbox")
     return nos

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import re
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 _NAME: Final = re.compile(rb"application_name\x00([^\x00]*)\x00")
@@ -21,11 +22,15 @@ _PARSE_WRITE: Final = re.compile(rb"P....([^\x00]*)\x00[^\x00]*with (?:moved|doc
 _BIND: Final = re.compile(rb"B....[^\x00]*\x00([^\x00]*)\x00", re.DOTALL)
 
 
+Moment = Literal["connecting", "commit sent", "commit answered"]
+
+
 class CommitProxy:
     """``swallow(name, n)``: the next n commits of connections of that name are carried out and not answered.
 
     Statements that are a transaction of their own count as commits on connections named in ``single``, and on every
     connection the ones that create orders and write decisions, where they stand alone. ``swallowed`` counts by name.
+    ``hook(name, moment, do)``: ``do`` is called once, when a connection of that name is there, before any byte goes on.
     """
 
     def __init__(self, database_url: str, single: frozenset[str] = frozenset()) -> None:
@@ -34,6 +39,7 @@ class CommitProxy:
         self._wanted: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
+        self._hooks: dict[tuple[str, Moment], Callable[[], object]] = {}
         self.swallowed: Counter[str] = Counter()
         self.seen: set[str] = set()
 
@@ -46,6 +52,13 @@ class CommitProxy:
 
     def swallow(self, name: str, times: int) -> None:
         self._wanted[name] += times
+
+    def hook(self, name: str, moment: Moment, do: Callable[[], object]) -> None:
+        self._hooks[name, moment] = do
+
+    def is_at(self, name: str, moment: Moment) -> None:
+        """A connection of that name is there."""
+        self._hooks.pop((name, moment), lambda: None)()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -82,6 +95,7 @@ class _Link:
         self._client = client
         self._name = ""
         self._swallowing = False
+        self._committing = False
         self._in_transaction = False
         self._writes: set[bytes] = set()
         """Names of the prepared statements that create orders and write decisions."""
@@ -103,6 +117,10 @@ class _Link:
                 if not self._name and (named := _NAME.search(data)):
                     self._name = named[1].decode()
                     self._proxy.seen.add(self._name)
+                    self._proxy.is_at(self._name, "connecting")
+                if _COMMIT.search(data):
+                    self._committing = True
+                    self._proxy.is_at(self._name, "commit sent")
                 alone = self._writes_alone(data)
                 self._swallowing = self._swallowing or self._proxy.takes(self._name, data, writes_alone=alone)
                 sink.write(data)
@@ -116,6 +134,9 @@ class _Link:
                     self._proxy.swallowed[self._name] += 1
                     self._client.transport.abort()
                     return
+                if self._committing:
+                    self._committing = False
+                    self._proxy.is_at(self._name, "commit answered")
                 sink.write(data)
                 await sink.drain()
         sink.close()
