@@ -10,7 +10,7 @@ from triumvir.broker import OutMessage
 from triumvir.contracts.json_text import JsonText
 from triumvir.errors import DocumentsAway, StoreError, TriumvirError
 from triumvir.lifecycle import OrderRecord, SendRequest, argument
-from triumvir.runtime import letters, outgoing, refs
+from triumvir.runtime import accounts, letters, outgoing, refs
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
 from triumvir.runtime.payloads import Payloads
@@ -130,7 +130,29 @@ class Sweep:
         await self._definitions.load(connection, {(fact.workflow, fact.version) for fact in facts.values()})
         return [
             *(self._status(facts[ref.no, ref.n]) for ref in statuses),
-            *(outgoing.order_alert(ref.kind, facts[ref.no, ref.n]) for ref in alerts),
+            *await self._alerts(connection, [(ref.kind, facts[ref.no, ref.n]) for ref in alerts]),
+        ]
+
+    async def _alerts(
+        self, connection: Connection, raised: Sequence[tuple[str, StatusFact]]
+    ) -> list[OutMessage]:
+        """What was undone is told as it was; the data as it is: that of a completed step never changes."""
+        nos = sorted({fact.no for _, fact in raised if fact.account is not None})
+        found = await orders.read(connection, nos) if nos else None
+        records = found.records if found else {}
+        payloads = await self._payloads.of(connection, list(records.values()))
+        return [
+            outgoing.order_alert(
+                kind,
+                fact,
+                accounts.for_operators(
+                    fact.account,
+                    records.get(fact.no),
+                    self._definitions.find(fact.workflow, fact.version),
+                    payloads.get(fact.no),
+                ),
+            )
+            for kind, fact in raised
         ]
 
     def _status(self, fact: StatusFact) -> OutMessage:

@@ -10,6 +10,7 @@ from rich.markup import escape as escaped
 
 from triumvir.cli.output import NONE, coloured, duration, moment, stdout, table, until
 from triumvir.cli.standing import standing
+from triumvir.cli.undo_view import undo_lines
 from triumvir.contracts.names import order_key
 from triumvir.lifecycle import END, State
 from triumvir.store.reads import CommandRow, HistoryRow, OrderDetail, OrderRow, StepRow
@@ -39,6 +40,11 @@ def draw(detail: OrderDetail, latest: int) -> None:
         steps.add_row(*row)
     console.print(steps)
     console.print()
+    left = list(undo_lines(detail))
+    for line in left:
+        console.print(line, soft_wrap=True)
+    if left:
+        console.print()
     shown = detail.history[-latest:]
     if len(shown) < len(detail.history):
         console.print(f"{len(detail.history) - len(shown)} earlier events are shown by --history 0")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from triumvir.cli import order_view
+from triumvir.cli import order_view, undo_view
 from triumvir.cli.equipment import settings
 from triumvir.cli.output import NONE, coloured, moment, run, say, show_rows, write_json
 from triumvir.cli.standing import waits_for
@@ -90,7 +90,7 @@ def show_order(
             f"there is no order {key!r}; triumvir orders list --client {client} shows what there is"
         )
     if as_json:
-        write_json(found)
+        write_json(undo_view.as_json(found))
     else:
         order_view.draw(found, history)
 

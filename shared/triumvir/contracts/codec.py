@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, get_args
 from uuid import UUID
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from triumvir.contracts.json_text import JsonText, parse_object
 from triumvir.contracts.messages import A_TIME, AnyMessage, Message
@@ -30,6 +30,8 @@ def encode(message: Message) -> bytes:
 def _fragment(value: Any) -> Any:
     if isinstance(value, JsonText):
         return orjson.Fragment(value.text)
+    if isinstance(value, BaseModel):
+        return value.__dict__
     if isinstance(value, UUID):  # the database driver's own kind, which orjson does not know
         return str(value)
     raise TypeError(f"no JSON form of {type(value).__name__}")

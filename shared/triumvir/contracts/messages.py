@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from triumvir.contracts.account import Account, StepAccount
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.names import Direction, Name, OrderId
 
@@ -204,6 +205,8 @@ class Status(Message):
     """With ``completed``: the last step's result; its ``value`` is the JSON value."""
     submission: str | None = None
     """Of a refusal: the message id of what was refused."""
+    steps: tuple[StepAccount, ...] | None = None
+    """With ``compensation_failed``: of each step that was begun, what it left and what became of that."""
 
 
 class Alert(Message):
@@ -215,6 +218,8 @@ class Alert(Message):
     detail: str
     at: datetime
     order: str | None = None
+    account: Account | None = None
+    """With ``compensation-failed``: what was done, what was undone and what was not, the errors, the data."""
 
 
 class SchedulerWake(Message):

@@ -1,5 +1,6 @@
 """The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
+from triumvir.lifecycle.account import account_summary, undo_account
 from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import PAUSED, HoldReason, Moment
 from triumvir.lifecycle.events import (
@@ -79,6 +80,7 @@ __all__ = [
     "StepRecord",
     "UnderWay",
     "Value",
+    "account_summary",
     "argument",
     "decide",
     "definition_lines",
@@ -87,5 +89,6 @@ __all__ = [
     "planned",
     "set_aside",
     "signal_words",
+    "undo_account",
     "waiting_step",
 ]

@@ -58,6 +58,7 @@ class Draft:
         to: State | None = None,
         tell: StatusName | None = None,
         step_no: int | None = None,
+        account: str | None = None,
         **changes: Any,
     ) -> None:
         """Writes one log row: the order goes to ``to`` (or stays), and the client is told ``tell`` if given."""
@@ -65,7 +66,8 @@ class Draft:
         after = to or before
         history = self.record.history + 1
         sequence = self.record.sequence + 1 if tell else None
-        self._log.append(LogRow(history, self.moment.now, before, after, why, step_no, tell, sequence))
+        row = LogRow(history, self.moment.now, before, after, why, step_no, tell, sequence, account)
+        self._log.append(row)
         if tell:
             self._sends.append(SendStatus(history))
         self.record = replace(

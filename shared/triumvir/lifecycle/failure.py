@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from triumvir.contracts.account import to_text
 from triumvir.contracts.messages import Effect, StatusName
 from triumvir.lifecycle import budget
+from triumvir.lifecycle.account import undo_account
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import StepRecord
 from triumvir.lifecycle.retry import next_attempt, reopen_backoff, spread
@@ -119,13 +121,16 @@ def begin_compensation(draft: Draft, why: str) -> None:
 
 
 def compensation_failed(draft: Draft, why: str) -> None:
-    """An undo failed for good: the order rests until an operator decides."""
+    """An undo failed for good: the order rests until an operator decides. What was undone and what was not is written
+    down as it is now.
+    """
     failed = [entry.step_no for entry in draft.record.steps if entry.undo_state == "undo_failed"]
     step_no = draft.record.step if draft.record.step in failed or not failed else failed[-1]
     draft.move(
         why,
         to="compensation_failed",
         tell="compensation_failed",
+        account=to_text(undo_account(draft.record, draft.workflow)),
         step_no=step_no,
         step=step_no,
         held_by=None,

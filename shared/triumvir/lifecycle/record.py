@@ -231,7 +231,9 @@ Send = SendRequest | SendStatus | SendAlert
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One row of ``transitions``: append-only history, and the replay of statuses."""
+    """One row of ``transitions``: append-only history, and the replay of statuses. ``account``: of an order that could
+    not be undone, what was undone and what was not.
+    """
 
     n: int
     at: datetime
@@ -241,6 +243,7 @@ class LogRow:
     step_no: int | None = None
     status: StatusName | None = None
     sequence: int | None = None
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,11 @@ class Applied:
             if isinstance(send, SendRequest)
         ]
 
+    @property
+    def accounted(self) -> list[OrderRecord]:
+        """The orders whose alerts carry their data."""
+        return [decision.record for _, decision in self.decisions if any(row.account for row in decision.log)]
+
 
 def report(applied: Applied, *, of_replies: bool = False) -> None:
     """Counts and logs what a committed transaction did. ``of_replies``: it folded replies of agents."""

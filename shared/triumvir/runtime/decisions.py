@@ -28,7 +28,7 @@ from triumvir.lifecycle import (
     decide,
     set_aside,
 )
-from triumvir.runtime import outgoing
+from triumvir.runtime import accounts, outgoing
 from triumvir.runtime.applied import Applied, Pair
 from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
@@ -147,6 +147,7 @@ class Decider:
             broken = {no: [Broken("the order's document is missing")] for no in absent}
             away |= lost - absent
             applied = Applied(self._rounds(records, {**events, **broken}, now, hold_reason, seen, away))
+        payloads |= await self.payloads.of(connection, applied.accounted)
         applied.messages = self._messages(applied, payloads, now)
         return applied
 
@@ -230,7 +231,10 @@ class Decider:
                 step = self._definitions.step_name(fact.workflow, fact.version, fact.step_no)
                 return outgoing.status(fact, step)
             case SendAlert(kind, n):
-                return outgoing.order_alert(kind, _fact(decision, n))
+                fact = _fact(decision, n)
+                found = self._definitions.find(record.workflow, record.version)
+                account = accounts.for_operators(fact.account, record, found, payloads.get(record.no))
+                return outgoing.order_alert(kind, fact, account)
             case _:
                 assert_never(send)
 

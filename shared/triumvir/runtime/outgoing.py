@@ -23,6 +23,7 @@ from triumvir.broker import (
     status_queue,
 )
 from triumvir.broker.sendable import MAX_BODY
+from triumvir.contracts.account import Account
 from triumvir.contracts.codec import encode
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import (
@@ -41,7 +42,8 @@ from triumvir.contracts.names import (
     request_id,
     status_id,
 )
-from triumvir.lifecycle import LogRow, OrderRecord, SendRequest
+from triumvir.lifecycle import LogRow, OrderRecord, SendRequest, account_summary
+from triumvir.runtime import accounts
 from triumvir.telemetry import tracing
 from triumvir.workflow import Workflow
 
@@ -68,6 +70,7 @@ class StatusFact:
     status: StatusName | None
     sequence: int | None
     result: str | None = None
+    account: str | None = None
 
     @classmethod
     def of(cls, record: OrderRecord, row: LogRow) -> StatusFact:
@@ -75,7 +78,7 @@ class StatusFact:
         return cls(
             record.no, record.client, record.order_id, record.workflow, record.version, record.status_queue,
             record.trace, row.n, row.at, row.why, row.step_no, row.status, row.sequence,
-            record.result if row.status == "completed" else None,
+            record.result if row.status == "completed" else None, row.account,
         )  # fmt: skip
 
     @property
@@ -189,6 +192,7 @@ def status(fact: StatusFact, step: str | None, *, first: bool = True) -> OutMess
         step=step,
         detail=fact.why,
         result=None if fact.result is None else JsonText(text=fact.result),
+        steps=accounts.for_client(fact.account),
     )
     message_id = status_id(fact.key, fact.status, fact.sequence)
     return _internal(fact.status_queue, message_id, body, fact.key, fact.trace, first=first)
@@ -211,10 +215,13 @@ def answer(
     return _internal(queue, _short(f"{name}/{submission or key}"), body, _short(key), None)
 
 
-def order_alert(kind: str, fact: StatusFact) -> OutMessage:
+def order_alert(kind: str, fact: StatusFact, account: Account | None = None) -> OutMessage:
     """Tells the operators of an order that needs them."""
     subject = f"{fact.key}/{fact.n}"
-    body = Alert.model_construct(kind=kind, subject=subject, detail=fact.why, at=fact.at, order=fact.key)
+    detail = f"{fact.why}; {account_summary(account.steps)}" if account else fact.why
+    body = Alert.model_construct(
+        kind=kind, subject=subject, detail=detail, at=fact.at, order=fact.key, account=account
+    )
     return _internal(ALERTS, alert_id(kind, subject), body, fact.key, fact.trace)
 
 

@@ -44,7 +44,7 @@ _STEP_COLUMNS: Final = {
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",
-    "log_steps": "step_no", "statuses": "status", "log_sequences": "sequence",
+    "log_steps": "step_no", "statuses": "status", "log_sequences": "sequence", "accounts": "account",
 }  # fmt: skip
 
 

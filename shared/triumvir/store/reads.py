@@ -85,9 +85,8 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
-    """The state record of an order; ``now`` is the database's clock, by which its times are meant. ``definition``: the
-    text of its workflow version, None if that was never applied.
-    """
+    """The state record of an order; ``now`` is the database's clock. ``definition``: the text of its workflow version,
+    None if that was never applied. ``payload``: JSON text, None where documents have a database of their own."""
 
     no: int
     client: str
@@ -119,6 +118,7 @@ class OrderRow:
     ended_at: datetime | None
     budget: int | None
     definition: str | None
+    payload: str | None
     now: datetime
 
 

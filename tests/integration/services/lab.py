@@ -310,6 +310,7 @@ WORKFLOWS = [
     Workflow("trio", 1, list(_steps("lab", "a", "b", "c")), on_error="compensate"),
     Workflow("trio-halt", 1, list(_steps("lab", "a", "b", "c")), on_error="halt"),
     Workflow("fan", 1, list(_fan()), on_error="compensate", undo_order="parallel"),
+    Workflow("in-turn", 1, list(_fan()), on_error="compensate"),
     Workflow("ranks", 1, list(_fan(2, 1, 1)), on_error="compensate", undo_order="by-rank"),
     Workflow("solo", 1, list(_steps("lab", "a"))),
     Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),

@@ -158,6 +158,7 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "log_orders": nos, "ns": [history + 1 for history in histories], "ats": [now] * count,
         "from_states": ["processing"] * count, "to_states": ["processed"] * count, "whys": ["done"] * count,
         "log_steps": [None] * count, "statuses": ["completed"] * count, "log_sequences": [4] * count,
+        "accounts": [None] * count,
     }  # fmt: skip
     riders: dict[str, Any] = {
         "who": "test", "touched_by": uuid4(), "refs": "[]", "lease_seconds": 10.0, "opened": -count,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
+from triumvir.contracts.account import Account, StepAccount, UndoAccount
 from triumvir.contracts.codec import encode
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import (
@@ -34,6 +35,21 @@ GOLDEN = Path(__file__).parent / "golden"
 _AT = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 _LOCK = UUID("6f2c1c1e-0f4b-4c53-9f0a-2b1f5b0a7a11")
 _PAYLOAD = JsonText.of({"lines": [{"sku": "A-1", "count": 2, "price": 9.5}], "note": "für Zoë"})
+_CHARGE = UndoAccount(
+    step="charge",
+    effect="certain",
+    outcome="failed",
+    step_no=2,
+    operation="charge-card",
+    undo="refund",
+    state="completed",
+    calls=2,
+    undo_calls=9,
+    undo_tries=4,
+    undo_error="the bank is closed",
+    argument=JsonText.of({"amount": 19.0}),
+    result=JsonText.of({"charge": "c-1"}),
+)
 
 _SAMPLES: tuple[AnyMessage, ...] = (
     OrderSubmit(
@@ -125,6 +141,7 @@ _SAMPLES: tuple[AnyMessage, ...] = (
         detail="charged",
         result=JsonText.of({"charge": "c-1"}),
         submission="shop-a/2026-0001/submit",
+        steps=(StepAccount(step="charge", effect="certain", outcome="failed"),),
     ),
     Alert(
         kind="order-halted",
@@ -132,6 +149,7 @@ _SAMPLES: tuple[AnyMessage, ...] = (
         detail="step charge failed 4 times",
         at=_AT,
         order="shop-a/2026-0001",
+        account=Account(payload=_PAYLOAD, steps=(_CHARGE,), left_out=("result of ship: 70000 characters",)),
     ),
     SchedulerWake(),
 )

@@ -57,7 +57,7 @@ left join created c on true;
 -- name: last_statuses
 -- The present status of these orders: the newest that was published.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace, o.digest,
-       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence, t.account,
        case when t.status = 'completed' then
            (select s.result from steps s where s.no = o.no and s.result is not null and s.state = 'completed'
             order by s.step_no desc limit 1) end as result
@@ -70,7 +70,7 @@ join lateral (
 -- name: statuses_from
 -- The statuses of one order from a sequence number on, oldest first.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
-       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence, t.account,
        case when t.status = 'completed' then
            (select s.result from steps s where s.no = o.no and s.result is not null and s.state = 'completed'
             order by s.step_no desc limit 1) end as result

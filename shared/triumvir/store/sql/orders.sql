@@ -77,11 +77,13 @@ with moved as (
         undo_complete_by = excluded.undo_complete_by, undo_wake_at = excluded.undo_wake_at,
         undo_retries = excluded.undo_retries
 ), logged as (
-    insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence)
-    select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence
+    insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence,
+                             account)
+    select u.no, u.n, u.at, :who::text, u.from_state, u.to_state, u.why, u.step_no, u.status, u.sequence, u.account
     from unnest(:log_orders::bigint[], :ns::int[], :ats::timestamptz[], :from_states::text[], :to_states::text[],
-                :whys::text[], :log_steps::smallint[], :statuses::text[], :log_sequences::int[]
-    ) as u(no, n, at, from_state, to_state, why, step_no, status, sequence)
+                :whys::text[], :log_steps::smallint[], :statuses::text[], :log_sequences::int[],
+                :accounts::text[]
+    ) as u(no, n, at, from_state, to_state, why, step_no, status, sequence, account)
 ), counted as (
     insert into admission as a (scope, instance, open)
     select 'orders', :touched_by::uuid, :opened::bigint where :opened::bigint <> 0

@@ -25,7 +25,7 @@ update outbox set lease = clock_timestamp() + make_interval(secs => :seconds::fl
 -- name: read_transitions
 -- History rows by key, with the order they belong to.
 select o.no, o.client, o.order_id, o.workflow, o.version, o.status_queue, o.trace,
-       t.n, t.at, t.why, t.step_no, t.status, t.sequence,
+       t.n, t.at, t.why, t.step_no, t.status, t.sequence, t.account,
        case when t.status = 'completed' then
            (select s.result from steps s where s.no = o.no and s.result is not null and s.state = 'completed'
             order by s.step_no desc limit 1) end as result

@@ -37,7 +37,7 @@ from triumvir.lifecycle import (
     set_aside,
     waiting_step,
 )
-from triumvir.runtime import outgoing
+from triumvir.runtime import accounts, outgoing
 from triumvir.runtime.decisions import policy_of
 from triumvir.runtime.outgoing import StatusFact
 from triumvir.settings import Settings
@@ -265,7 +265,11 @@ class RehearsedOrder:
                     assert isinstance(told, Status)
                     self.statuses.append(told)
                 case SendAlert(kind, n):
-                    alert = _arrived(outgoing.order_alert(kind, self._fact(n)))
+                    fact = self._fact(n)
+                    account = accounts.for_operators(
+                        fact.account, self.record, self._workflow, self._payload.text
+                    )
+                    alert = _arrived(outgoing.order_alert(kind, fact, account))
                     assert isinstance(alert, Alert)
                     self.alerts.append(alert)
                 case _:
