@@ -20,6 +20,7 @@ from triumvir_agent.requests import (
     Begun,
     Finish,
     Key,
+    Known,
     Refused,
     Taken,
     UnderWay,
@@ -31,6 +32,7 @@ from triumvir_agent.requests import (
     row_key,
     state_of,
     taken,
+    told,
     written,
 )
 
@@ -171,6 +173,16 @@ class Inbox:
                 return Refused("unknown_operation")
             known = await self._look_up(connection, [request])
         return known[key_of(request)]
+
+    async def ask(self, request: StepRequest) -> Known | Refused:
+        """What is known of a request that nobody may call any more, this attempt of it included."""
+        no, step_no, direction = key_of(request)
+        async with self._counts.connection() as connection:
+            row = await statement("ask_inbox").row(
+                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+            )
+        assert row is not None
+        return told(request, row)
 
     async def was_cut_off(self, request: StepRequest) -> bool:
         """Whether earlier attempts of this step called, more than once, and the last one's process ended with it."""

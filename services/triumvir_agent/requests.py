@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from triumvir.agent.calling import Failure, Outcome, Success
+from triumvir.agent.calling import NEVER_BEGUN, OUTCOME_UNKNOWN, Failure, Outcome, Success
 from triumvir.contracts.messages import RefusalReason, StepCompensate, StepRequest
 from triumvir.contracts.names import Direction
 from triumvir.store.statements import Row
@@ -105,6 +105,18 @@ def answer(request: StepRequest, row: Row) -> Begun:
     if row["out_of_time"]:
         return Refused("no_time")
     return UnderWay()
+
+
+def told(request: StepRequest, row: Row) -> Known | Refused:
+    """What to say of a request that only asks. Nothing is called for it, so an unknown outcome stays so for good."""
+    state, calls = row["state"], row["calls"]
+    if state == "succeeded" and row["generation"] >= request.generation:
+        return Known(Success(row["reply"]), calls)
+    if row["fence"] > request.fence:
+        return Refused("stale")
+    if state == "failed":
+        return Known(Failure(**orjson.loads(row["reply"])), calls)
+    return Known(NEVER_BEGUN if state == "fenced" else OUTCOME_UNKNOWN, calls)
 
 
 def taken(row: Row) -> Taken:

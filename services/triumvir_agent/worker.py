@@ -26,7 +26,7 @@ from triumvir.telemetry.logs import get_logger
 from triumvir_agent import replies
 from triumvir_agent.commits import Commits
 from triumvir_agent.inbox import Inbox
-from triumvir_agent.requests import Finish, Known, Refused, Taken, UnderWay, direction_of, key_of
+from triumvir_agent.requests import Begun, Finish, Known, Refused, Taken, UnderWay, direction_of, key_of
 from triumvir_agent.transactions import Connections, RequestTransaction
 
 FIRST_PAUSE: Final = 0.2
@@ -116,7 +116,10 @@ class Worker:
 
     async def _begin(self, request: StepRequest, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))
-        if operation is None:
+        begun: Begun
+        if not request.attempts_allowed:
+            begun = await self._desk.inbox.ask(request)
+        elif operation is None:
             log.warning(events.OPERATION_REFUSED, order=request.order_id, operation=request.operation)
             begun = await self._desk.inbox.refuse_unknown(request)
         else:

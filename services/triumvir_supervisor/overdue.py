@@ -191,10 +191,9 @@ class Overdue:
             directions=[direction for _, _, direction in asked],
             fences=[fences[no] for no, _, _ in asked],
         )
-        shown: dict[int, list[Shown]] = {row["no"]: [] for row in rows}
+        shown: dict[int, list[Row]] = {row["no"]: [] for row in rows}
         for row in closed:
-            begun = row["fence"] == fences[row["no"]]
-            shown[row["no"]].append(Shown(row["step_no"], begun, row["calls"]))
+            shown[row["no"]].append(row)
         return {row["no"]: [_expiry(row, shown[row["no"]])] for row in rows}
 
     async def _publish(self, applied: Applied) -> None:
@@ -222,8 +221,12 @@ def _share(rows: Sequence[Row], wanted: int) -> Sequence[Row]:
     return [rows[place] for place in sorted(random.sample(range(len(rows)), wanted))]
 
 
-def _expiry(row: Row, shown: Sequence[Shown]) -> Expired:
+def _expiry(row: Row, inbox: Sequence[Row]) -> Expired:
     """What is known of the request, or of each undo; a wait for a signal has none."""
+    shown = [Shown(each["step_no"], each["fence"] == row["fence"], each["calls"]) for each in inbox]
     if row["state"] == "compensating":
         return Expired(begun=False, undos=tuple(shown))
-    return Expired(shown[0].begun, shown[0].calls) if shown else Expired(begun=False)
+    if not shown:
+        return Expired(begun=False)
+    recorded = shown[0].begun and inbox[0]["state"] in ("succeeded", "failed")
+    return Expired(shown[0].begun, shown[0].calls, recorded=recorded)

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from tests.property.rules import course
 from triumvir.contracts.messages import StepReply, StepSucceeded
 from triumvir.lifecycle import (
     END,
@@ -76,7 +77,7 @@ def check_row(record: OrderRecord) -> None:
     assert record.state != "processing" or locked
     assert not locked or (record.state in ("processing", "compensating") and record.held_by is None)
     _check_under_way(record)
-    assert record.wake_at is None or (locked and record.complete_by and record.wake_at < record.complete_by)
+    assert record.wake_at is None or (locked and record.complete_by and record.wake_at <= record.complete_by)
     assert (record.ended_at is not None) == (record.state in END)
     assert record.held_by is None or record.state in LIVE
     assert not (record.state == "pending" and record.cancel_requested), "a cancel that nobody carries out"
@@ -92,6 +93,7 @@ def check_row(record: OrderRecord) -> None:
         assert step.state != "waiting" or _may_wait(record, step.step_no), "waits for nothing any more"
         assert step.undo_state is None or step.effect != "none"
         assert step.state != "skipped" or not step.begun, "skipped and yet begun"
+        assert step.led_to is None or (step.state == "failed" and step.effect != "none" and not step.asking)
         assert step.state != "running" or (record.state == "processing" and record.step == step.step_no)
 
 
@@ -113,7 +115,9 @@ def _check_under_way(record: OrderRecord) -> None:
     assert record.step in [each.step_no for each in out]
     assert len({(each.step_no, each.direction) for each in out}) == len(out)
     for each in out:
-        assert each.wake_at is None or each.wake_at < each.complete_by, "a re-send beyond its own deadline"
+        at_deadline = each.direction == "do" and each.wake_at == each.complete_by  # it leads to another step
+        resent = each.wake_at is None or each.wake_at < each.complete_by
+        assert resent or at_deadline, "a re-send beyond its own deadline"
 
 
 def _check_lock(before: OrderRecord, after: OrderRecord) -> None:
@@ -157,7 +161,10 @@ def _check_request(record: OrderRecord, send: SendRequest, workflow: Workflow) -
     if send.direction == "do":
         assert (record.state, step.state, step.attempt) == ("processing", "running", record.attempt)
         done = ("completed", "skipped")
-        assert all(one.state in done for one in record.steps if one.step_no < send.step_no)
+        earlier = [one for one in record.steps if one.step_no < send.step_no]
+        assert all(one.state in done or one.led_to for one in earlier)
+        assert send.step_no in course(record, workflow), "a step that is not on the way was sent"
+        assert step.asking <= (step.effect != "none"), "asked for what was never begun"
         return
     assert (record.state, step.undo_state) == ("compensating", "undoing")
     assert step.effect != "none"

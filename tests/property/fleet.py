@@ -32,6 +32,7 @@ class Request:
     complete_by: datetime
     argument: str | None = None
     allowed: int = CALLS_PER_REQUEST
+    asks: bool = False
 
     @property
     def row_key(self) -> tuple[StepKey, Direction]:
@@ -90,6 +91,8 @@ class Fleet:
 
     def receive(self, instance: Instance, request: Request, now: datetime) -> Answer | None:
         """Begins the request, or answers it from the inbox, or refuses it, or leaves it to somebody else."""
+        if request.asks:
+            return self._told(request)
         known = self.inbox.look_up(request.attempt, now)
         if isinstance(known, Known):
             return Answer(_again(known.reply, request))
@@ -107,6 +110,17 @@ class Fleet:
             return self._fail(row, request, "transient", "no call left")
         self._call(instance.id, request)
         return None
+
+    def _told(self, request: Request) -> Answer:
+        """Nothing is called for what only asks."""
+        known = self.inbox.ask(request.attempt)
+        if isinstance(known, Known):
+            return Answer(_again(known.reply, request))
+        if isinstance(known, Refused):
+            return Answer(_refused(request, known.reason))
+        effect: Literal["none", "unknown"] = "none" if known.state == "fenced" else "unknown"
+        head = _head(request, known.calls)
+        return Answer(StepFailed(**head, kind="permanent", effect=effect, error="nobody knows"))
 
     def _call(self, owner: int, request: Request) -> None:
         self.remote.calls[request.row_key] += 1

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final, get_args
 
 from tests.property.remote import Outcome
-from tests.property.rules import Rule, Rules
+from tests.property.rules import Rule, Rules, Trait, Traits
 from tests.property.settle import Moods
 from tests.property.test_histories import Histories
 from triumvir.lifecycle import Action
@@ -54,7 +54,7 @@ def play(seed: int, longest: int = _LONGEST) -> None:
     """Plays a history and lets it run out. A share of the moves is left out of each, so that histories differ."""
     chance = Random(seed)
     history = Histories()
-    _begin(history, chance)
+    _begin(history, chance, _traits(seed))
     every = {**_ALWAYS, **_WITH_WAITS, **_WITH_MESSAGES, **_WITH_CALLS, **_WITH_TIMES}
     left_out = {name for name in every if chance.random() < 0.25} - {"schedule", "deliver"}
     for _ in range(chance.randint(longest // 4, longest)):
@@ -65,7 +65,7 @@ def play(seed: int, longest: int = _LONGEST) -> None:
     history.teardown()
 
 
-def _begin(history: Histories, chance: Random) -> None:
+def _begin(history: Histories, chance: Random, traits: Traits) -> None:
     moods: Moods = {
         (chance.randint(1, 3), chance.choice(("do", "do", "undo"))): chance.choice(_OUTCOMES[2:])
         for _ in range(chance.randrange(3))
@@ -82,6 +82,7 @@ def _begin(history: Histories, chance: Random) -> None:
         rules=_rules(chance),
         budgets=(chance.choice((30, 0, 1, 2, 3)), chance.choice((30, 0, 1, 2))),
         undo_order=chance.choice(("reverse", "reverse", "by-rank", "parallel")),
+        traits=traits,
     )
 
 
@@ -102,6 +103,14 @@ def _rules(chance: Random) -> Rules:
     numbers = [n for n in (1, 2, 3) if chance.random() < 0.6]
     drawn: list[Rule] = chance.choices(get_args(Rule), [weights[rule] for rule in get_args(Rule)], k=3)
     return {n: drawn[n - 1] for n in numbers}
+
+
+def _traits(seed: int) -> Traits:
+    """A quarter of the worlds have steps that lead to others, or run once."""
+    if seed % 4:
+        return {}
+    chance = Random(f"traits of {seed}")
+    return {n: chance.choice(get_args(Trait)) for n in (1, 2, 3) if chance.random() < 0.7}
 
 
 def _possible(history: Histories) -> dict[str, tuple[int, Move]]:

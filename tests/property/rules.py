@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from triumvir.contracts.json_text import JsonText
+from triumvir.lifecycle import OrderRecord
+from triumvir.workflow import Workflow
 
 PAYLOAD: Final = JsonText.of({"yes": True, "no": False, "number": 3})
 Rule = Literal["holds", "fails", "follows", "broken", "selects", "cannot-select", "waits", "waits-or-fails"]
@@ -58,3 +60,29 @@ def selected(rules: Rules, step_no: int, order_id: str) -> str | None:
     if step_no > 1:
         chosen["before"] = f"s{step_no - 1}" if fate(rules, step_no - 1) in ("runs", "waits") else None
     return JsonText.of(dict(sorted(chosen.items()))).text
+
+
+Trait = Literal["once", "leads", "leads-far", "standby", "once-leads"]
+Traits = Mapping[int, Trait]
+"""By the number of the step. A world has rules or traits."""
+
+
+def trait_members(trait: Trait | None, step_no: int, steps: int) -> dict[str, Any]:
+    """What a step of this trait is written with. The first step stands in the main line."""
+    once = {"recoverable": False} if trait in ("once", "once-leads") else {}
+    if trait in ("leads", "leads-far", "once-leads") and step_no < steps:
+        return {"on_timeout": f"s{steps if trait == 'leads-far' else step_no + 1}", **once}
+    return {"main_line": False} if trait == "standby" and step_no > 1 else once
+
+
+def course(record: OrderRecord, workflow: Workflow) -> Iterator[int]:
+    """The steps on the way of an order that has come to its end, by what its records say of time-outs."""
+    step_no, led_to = 1, 0
+    while step_no <= len(workflow.steps):
+        entry = record.step_record(step_no)
+        if not workflow.step(step_no).main_line and step_no != led_to:
+            step_no += 1
+            continue
+        yield step_no
+        led_to = (entry.led_to if entry is not None else None) or 0
+        step_no = led_to or step_no + 1

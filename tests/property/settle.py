@@ -8,7 +8,7 @@ from typing import Final
 from tests.property import checks
 from tests.property.fleet import CALLS_PER_REQUEST, Call
 from tests.property.remote import Outcome
-from tests.property.rules import fate
+from tests.property.rules import course, fate
 from tests.property.signals import check_first_counts
 from tests.property.world import Order, World
 from triumvir.contracts.names import Direction
@@ -91,7 +91,9 @@ def check_calls(world: World, order: Order) -> None:
     attempts = (failures + 1) * (order.grants + 1)
     for step in order.record.steps:
         key = (order.record.no, step.step_no)
-        assert world.remote.calls[key, "do"] <= CALLS_PER_REQUEST * attempts
+        once = not world.workflow.step(step.step_no).recoverable
+        most = order.grants + 1 if once else CALLS_PER_REQUEST * attempts
+        assert world.remote.calls[key, "do"] <= most
         undos = (step.undo_generation + 1) * attempts
         assert world.remote.calls[key, "undo"] <= CALLS_PER_REQUEST * undos
     _check_budget(world, order)
@@ -115,7 +117,13 @@ def _check_effect(world: World, order: Order, step_no: int) -> None:
     step, undoable = record.step_record(step_no), world.workflow.step(step_no).undo is not None
     assert net in (0, 1), "an effect was doubled"
     destined = fate(world.rules, step_no)
-    if record.state == "processed":
+    if step_no not in course(record, world.workflow):
+        assert step is None, f"step {step_no} is not on the way of the order, and has a record"
+        assert not world.remote.calls[(record.no, step_no), "do"], (
+            f"step {step_no} was called and is not on the way"
+        )
+        return
+    if record.state == "processed" and not (step is not None and step.led_to):
         assert destined != "cannot run", f"step {step_no} cannot run, and the order is processed"
         assert net == (destined == "runs"), f"step {step_no} {destined}, net effect {net}"
     if step is not None and (step.state == "skipped" or destined == "skipped"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, get_args
 
@@ -11,6 +11,7 @@ from tests.property.audited import WrittenRemote, findings_of
 from tests.property.fleet import CALLS_PER_REQUEST, Request
 from tests.property.likeness import copied, likeness
 from tests.property.remote import Outcome
+from tests.property.rules import Traits
 from tests.property.settle import check_calls, check_rest
 from tests.property.world import Posted, World, workflow_of
 from triumvir.lifecycle import LIVE, PAUSED, RESTING, Action, Policy
@@ -42,10 +43,12 @@ class Scope:
     faults: Mapping[Fault, int]
     together: int
     undo_order: UndoOrder = "reverse"
+    traits: Traits = field(default_factory=dict)
 
     def world(self) -> World:
         """The order is received, and nothing has happened yet."""
-        world = World(workflow_of(self.steps, self.on_error, undo_order=self.undo_order), POLICY, orders=1)
+        workflow = workflow_of(self.steps, self.on_error, undo_order=self.undo_order, traits=self.traits)
+        world = World(workflow, POLICY, orders=1)
         world.remote = world.fleet.remote = WrittenRemote()
         return world
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.property.fleet import CALLS_PER_REQUEST
 from tests.property.remote import Outcome
-from tests.property.rules import Rule, Rules
+from tests.property.rules import Rule, Rules, Trait, Traits
 from tests.property.settle import Moods, check_calls, settle
 from tests.property.world import Decide, Order, World, workflow_of
 from triumvir.lifecycle import Action, Policy, Revived, decide
@@ -34,6 +34,9 @@ RULES: st.SearchStrategy[Rules] = st.dictionaries(
     st.integers(1, 3), st.sampled_from(get_args(Rule)), max_size=3
 )
 BUDGETS = st.tuples(st.sampled_from([30, 0, 1, 2, 3]), st.sampled_from([30, 0, 1, 2]))
+TRAITS: st.SearchStrategy[Traits] = st.dictionaries(
+    st.integers(1, 3), st.sampled_from(get_args(Trait)), max_size=3
+)
 
 
 class Histories(RuleBasedStateMachine):
@@ -53,6 +56,7 @@ class Histories(RuleBasedStateMachine):
         rules=RULES,
         budgets=BUDGETS,
         undo_order=UNDO_ORDER,
+        traits=TRAITS,
     )
     def begin(
         self,
@@ -67,6 +71,7 @@ class Histories(RuleBasedStateMachine):
         rules: Rules,
         undo_order: UndoOrder,
         budgets: tuple[int, int],
+        traits: Traits,
     ) -> None:
         cooled = (timedelta(minutes=5),) * cool_offs
         policy = Policy(
@@ -77,7 +82,10 @@ class Histories(RuleBasedStateMachine):
             retry_budget=budgets[0],
             undo_retry_budget=budgets[1],
         )
-        workflow = workflow_of(steps, on_error, keeps=keeps, rules=rules, undo_order=undo_order)
+        rules = {} if traits else rules
+        workflow = workflow_of(
+            steps, on_error, keeps=keeps, rules=rules, undo_order=undo_order, traits=traits
+        )
         self.world = World(workflow, policy, orders, type(self).decide, rules)
         self.moods, self.zombies_last = moods, zombies_last
         for order in self.world.orders:

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, note, settings
 
 from tests.unit.testing.troupe import SALE, Remote, till_of
 from triumvir import Workflow
-from triumvir.lifecycle import END, RESTING, STATUS_OF_STATE, is_legal
+from triumvir.lifecycle import END, RESTING, STATUS_OF_STATE, Expired, is_legal
 from triumvir.testing import Outcome, Rehearsal
 
 pytestmark = pytest.mark.timeout(3600)  # the deep profile takes long
@@ -141,7 +141,7 @@ def test_the_same_faults_and_seed_make_the_same_outcome(injections: list[Injecti
 BREAKAGES: dict[str, tuple[str, Callable[..., Any]]] = {
     "the-supervisor-does-not-fence": (
         "triumvir.testing.inbox.Inbox.close_expired",
-        lambda self, key, fence: (False, 0),
+        lambda self, key, fence: Expired(begun=False),
     ),
     "doubt-is-forgotten": ("triumvir.lifecycle.replies._worse", lambda before, now: "none"),
 }

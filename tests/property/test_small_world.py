@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from tests.property.rules import Traits
 from tests.property.search import Searched, WrongState, search
 from tests.property.small_world import Scope
 from tests.property.test_volume import BREAKAGES
@@ -36,9 +37,18 @@ Search = Callable[..., Searched]
 def searched(capsys: pytest.CaptureFixture[str]) -> Search:
     """Searches all of it; how many states that were is printed, since it is what the result is worth."""
 
-    def searched(steps: int, on_error: OnError, together: int, undo_order: UndoOrder = "reverse") -> Searched:
-        found = search(Scope(steps, on_error, FAULTS, together, undo_order))
-        named = f"{steps} steps, on error {on_error}, undone in {undo_order}, {together} faults together"
+    def searched(
+        steps: int,
+        on_error: OnError,
+        together: int,
+        undo_order: UndoOrder = "reverse",
+        traits: Traits | None = None,
+    ) -> Searched:
+        found = search(Scope(steps, on_error, FAULTS, together, undo_order, traits or {}))
+        special = f", steps that are {traits}" if traits else ""
+        named = (
+            f"{steps} steps{special}, on error {on_error}, undone in {undo_order}, {together} faults together"
+        )
         with capsys.disabled():
             sys.stdout.write(f"\n{named}: {found}\n")
         assert found.complete
@@ -77,6 +87,21 @@ def test_whatever_three_faults_meet_every_reachable_state_is_right(
     assert searched(steps, on_error, 3).states > 20_000
 
 
+@pytest.mark.parametrize(
+    ("steps", "traits", "on_error"), [(2, {1: "leads", 2: "standby"}, "compensate"), (1, {1: "once"}, "halt")]
+)
+def test_where_time_outs_lead_on_and_steps_run_once_every_reachable_state_is_right(
+    steps: int, traits: Traits, on_error: OnError, searched: Search
+) -> None:
+    assert searched(steps, on_error, 2, traits=traits).states > 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("traits", [{1: "leads", 2: "standby"}, {1: "once-leads"}, {1: "once", 2: "once"}])
+def test_where_time_outs_lead_on_more_faults_end_right_as_well(traits: Traits, searched: Search) -> None:
+    assert searched(2, "compensate", 3, traits=traits).states > 20_000
+
+
 FOUND: Final = (
     "late-success-forgotten",
     "in-doubt-not-undone",
@@ -87,6 +112,11 @@ FOUND: Final = (
     "undo-before-a-late-success-counts",
 )
 """Two faults bring these to light."""
+IN_A_WORLD_OF: Final[dict[str, Traits]] = {
+    "once-is-tried-again": {1: "once"},
+    "what-is-not-on-the-way-is-run": {1: "leads", 2: "standby"},
+}
+"""These need steps of a certain kind."""
 MORE_AT_ONCE: Final[dict[str, dict[str, int]]] = {
     "supervisor-does-not-fence": {"crash": 1, "slow": 2, "cancel": 1},
     "doubt-forgotten": {"broken": 1, "operator": 1, "outcome": 1},
@@ -98,6 +128,14 @@ MORE_AT_ONCE: Final[dict[str, dict[str, int]]] = {
 @pytest.mark.parametrize("breakage", FOUND)
 def test_the_search_finds_a_broken_rule(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find(breakage, Scope(1, "compensate", FAULTS, 2), monkeypatch)
+
+
+@pytest.mark.parametrize("breakage", IN_A_WORLD_OF)
+def test_the_search_finds_a_broken_rule_of_steps_that_lead_on_or_run_once(
+    breakage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traits = IN_A_WORLD_OF[breakage]
+    find(breakage, Scope(len(traits), "compensate", FAULTS, 2, traits=traits), monkeypatch)
 
 
 @pytest.mark.slow

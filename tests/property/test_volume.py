@@ -14,6 +14,7 @@ from tests.property.play import play
 from triumvir.contracts.json_text import JsonText
 from triumvir.lifecycle import (
     PAUSED,
+    Expired,
     OperatorAsked,
     StepRecord,
     argument,
@@ -22,6 +23,7 @@ from triumvir.lifecycle import (
     failure,
     operators,
     pauses,
+    policy,
     replies,
     signals,
     undoing,
@@ -85,6 +87,10 @@ def _waits_on(draft: Draft, entry: StepRecord, why: str) -> None:
     _reopened(draft, replace(entry, undo_state="undoing") if out else entry, why)
 
 
+def _is_open(step: StepRecord | None) -> bool:
+    return step is None or (step.state not in ("completed", "skipped") and step.led_to is None)
+
+
 BREAKAGES: dict[str, tuple[object, str, object]] = {
     "late-success-forgotten": (replies, "_late_success", _nothing),
     "doubt-forgotten": (replies, "_worse", lambda before, now: now),
@@ -128,7 +134,6 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
     "kept-signal-forgotten": (dispatch, "take_kept_signal", lambda draft, step_no: False),
     "default-never-counts": (sys.modules["triumvir.lifecycle.decide"], "wait_expired", lambda draft: False),
     "agent-forgets-calls-unheard": (Inbox, "unheard", staticmethod(_nothing)),
-    "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: (False, 0)),
     "pause-forgotten-at-the-deadline": (_DECIDE, "stand_still", _nothing),
     "pause-ends-what-is-under-way": (operators, "pause", _pause_at_once),
     "waiting-frees-a-hold": (
@@ -138,6 +143,15 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
     ),
     "budget-not-charged": (budget, "spent", lambda record: 0),
     "undo-charges-no-budget": (undoing, "_called", lambda entry, calls: entry),
+    "supervisor-does-not-fence": (Inbox, "close_expired", lambda self, key, fence: Expired(begun=False)),
+    "once-is-tried-again": (policy, "binding_lines", lambda workflow, step: ()),
+    "what-is-not-on-the-way-is-run": (
+        dispatch,
+        "ahead",
+        lambda record, workflow: (
+            n for n in range(1, len(workflow.steps) + 1) if _is_open(record.step_record(n))
+        ),
+    ),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from tests.property import checks
 from tests.property.fleet import Answer, Call, Fleet, Instance, Request
 from tests.property.remote import Outcome, Remote
-from tests.property.rules import PAYLOAD, Rules, fate, members, selected
+from tests.property.rules import PAYLOAD, Rules, Traits, fate, members, selected, trait_members
 from tests.property.signals import check_answered, default_of, signal_for, signal_name
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StepFailed, StepReply
@@ -38,7 +38,6 @@ from triumvir.lifecycle import (
     RetryDue,
     SendAlert,
     SendRequest,
-    Shown,
     Signalled,
     decide,
     waiting_step,
@@ -59,6 +58,7 @@ def workflow_of(
     keeps: int | None = None,
     rules: Rules | None = None,
     undo_order: UndoOrder = "reverse",
+    traits: Traits | None = None,
 ) -> Workflow:
     """``steps`` steps of one agent; the one at ``keeps`` declares no undo. By rank: s1 and s2 go together, s3 last."""
     made: list[Stage] = []
@@ -70,7 +70,7 @@ def workflow_of(
             continue
         undo = None if n == keeps else f"undo-{n}"
         rank = RANKS[n] if undo is not None and undo_order == "by-rank" else None
-        more = members(rule, n)
+        more = members(rule, n) | trait_members((traits or {}).get(n), n, steps)
         made.append(Step(f"s{n}", agent="a", operation=f"do-{n}", undo=undo, undo_rank=rank, **more))
     return Workflow("w", 1, made, on_error, undo_order)
 
@@ -213,6 +213,7 @@ class World:
             complete_by=out.complete_by,
             argument=send.argument.text if send.argument else None,
             allowed=entry.allowed(send.direction) or 0,
+            asks=do and entry.asking,
         )
 
     @property
@@ -243,10 +244,7 @@ class World:
             return False
         if waiting_step(record) is not None:
             return self.apply(order, Expired(begun=False))
-        keys = [(record.no, out.step_no, out.direction) for out in record.under_way]
-        shown = [Shown(key[1], *self.fleet.inbox.close_expired(key, record.fence)) for key in keys]
-        undos = tuple(shown) if record.direction == "undo" else ()
-        return self.apply(order, Expired(shown[0].begun, shown[0].calls, undos))
+        return self.apply(order, self.fleet.inbox.close_all(record))
 
     def release(self, order: Order) -> bool:
         """A released hold; no decision is needed for it. Nobody releases an order that an operator paused."""

@@ -45,6 +45,9 @@ class Failure:
 
 
 Outcome = Success | Failure
+OUTCOME_UNKNOWN: Final = Failure("permanent", "unknown", "it was called, and no agent knows what came of it")
+NEVER_BEGUN: Final = Failure("permanent", "none", "no agent began it")
+"""What is told of a request that only asks, where the inbox holds no outcome."""
 
 
 @dataclass(frozen=True, slots=True)

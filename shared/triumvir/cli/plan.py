@@ -16,7 +16,7 @@ from triumvir.runtime.decisions import policy_of
 from triumvir.workflow import Workflow
 from triumvir.workflow.durations import spelled
 
-_HEADINGS = ("step", "attempts", "requests", "calls", "time", "ended by")
+_HEADINGS = ("step", "attempts", "requests", "calls", "time", "ended by", "on timeout")
 
 
 def plan(
@@ -54,12 +54,14 @@ def _planned(workflow: Workflow) -> Plan:
 
 def _show(made: Plan) -> None:
     say(f"{made.workflow} v{made.version}, retry budget {made.budget}: at worst")
-    show_rows(_HEADINGS, _rows(made), nothing="no steps")
+    leads_on = any(step.on_timeout for step in made.steps)
+    columns = len(_HEADINGS) if leads_on else len(_HEADINGS) - 1
+    show_rows(_HEADINGS[:columns], (row[:columns] for row in _rows(made)), nothing="no steps")
 
 
 def _rows(made: Plan) -> Iterator[tuple[str, ...]]:
     for step in made.steps:
-        yield _row(step.name, step.forward)
+        yield _row(step.name, step.forward, step.on_timeout)
     yield _row("all steps", made.forward)
     if made.undo is not None:
         for step in reversed(made.steps):
@@ -68,9 +70,9 @@ def _rows(made: Plan) -> Iterator[tuple[str, ...]]:
         yield _row("all undos", made.undo)
 
 
-def _row(name: str, bounds: Bounds) -> tuple[str, ...]:
+def _row(name: str, bounds: Bounds, on_timeout: str | None = None) -> tuple[str, ...]:
     counts = bounds.attempts, bounds.requests, bounds.calls
-    return (name, *map(str, counts), spelled(bounds.time), bounds.binds)
+    return (name, *map(str, counts), spelled(bounds.time), bounds.binds, on_timeout or "")
 
 
 def _members(made: Plan) -> dict[str, Any]:
@@ -79,7 +81,12 @@ def _members(made: Plan) -> dict[str, Any]:
         "version": made.version,
         "retry_budget": made.budget,
         "steps": [
-            {"step": step.name, "forward": _bounds(step.forward), "undo": _bounds(step.undo)}
+            {
+                "step": step.name,
+                "forward": _bounds(step.forward),
+                "undo": _bounds(step.undo),
+                "on_timeout": step.on_timeout,
+            }
             for step in made.steps
         ],
         "forward": _bounds(made.forward),

@@ -10,14 +10,15 @@ from typing import Annotated
 import typer
 
 from triumvir.cli.equipment import settings
-from triumvir.cli.output import run, say, show_rows, write_json
+from triumvir.cli.output import note, run, say, show_rows, write_json
 from triumvir.errors import ConfigurationError, DefinitionFileError
-from triumvir.lifecycle import ANY, PolicyLine, Value, definition_lines
+from triumvir.lifecycle import ANY, PolicyLine, Value, binding_lines, definition_lines
 from triumvir.runtime.decisions import policy_of
 from triumvir.store.operators import connect
 from triumvir.store.reads import Reads
 from triumvir.workflow import Stage, Wait, Workflow
 from triumvir.workflow.durations import spelled
+from triumvir.workflow.routes import unfit_target
 
 app = typer.Typer(
     help="Recovery settings by Flow.State.Action: explain, check.",
@@ -50,7 +51,10 @@ def explain(
         )
     if action not in (step.operation, step.undo):
         raise ConfigurationError(f"step {state!r} does not call {action!r}; it calls {_calls(step)}")
-    bound = policy_of(settings()).resolve(flow, state, action, definition_lines(workflow, step))
+    own, binding = definition_lines(workflow, step), binding_lines(workflow, step)
+    bound = dict(policy_of(settings()).resolve(flow, state, action, own, binding))
+    if action == step.undo:
+        bound.pop("on-timeout", None)  # an undo leads nowhere
     if as_json:
         write_json(
             [
@@ -59,6 +63,11 @@ def explain(
             ]
         )
         return
+    other = bound.get("on-timeout")
+    if other is not None and other.value:
+        problem = unfit_target([each.name for each in workflow.steps], step.name, str(other.value))
+        if problem is not None:
+            note(f"{other.source}: on-timeout {problem}; it is not followed")
     rows = ((name, shown(line.value), line.pattern, line.source) for name, line in bound.items())
     show_rows(("setting", "value", "by", "from"), rows, nothing="no settings")
 
@@ -75,7 +84,7 @@ def check() -> None:
         raise ConfigurationError("there is no policy file; set TRIUMVIR_POLICY_FILE")
     lines = policy_of(settings()).lines
     known = run(_workflows())
-    faults = [fault for line in lines if (fault := _unknown(line, known))]
+    faults = [fault for line in lines if (fault := _unknown(line, known) or _unfit(line, known))]
     if faults:
         raise DefinitionFileError(list(dict.fromkeys(faults)))
     say(f"{settings().policy_file}: {len(lines)} settings, nothing is wrong")
@@ -114,6 +123,23 @@ def _unknown(line: PolicyLine, known: list[Workflow]) -> str | None:
     return f"{where}: no applied workflow has such an action; see: triumvir workflows show"
 
 
+def _unfit(line: PolicyLine, known: list[Workflow]) -> str | None:
+    """Why no step that an ``on-timeout`` is for can lead where it says."""
+    if line.setting != "on-timeout" or not line.value:
+        return None
+    flow, state, action = line.pattern
+    meant = (
+        unfit_target([each.name for each in workflow.steps], step.name, str(line.value))
+        for workflow in known
+        for step in workflow.steps
+        if flow in (ANY, workflow.name) and state in (ANY, step.name) and action in (ANY, step.operation)
+    )
+    problems = list(meant)
+    if None in problems or not problems:
+        return None
+    return f'{line.source}: ["{".".join(line.pattern)}"] on-timeout: {problems[-1]}'
+
+
 def _actions(step: Stage) -> Iterator[str]:
     if not isinstance(step, Wait):
         yield step.operation
@@ -134,4 +160,4 @@ def shown(value: Value) -> str:
     """A value as the file spells it."""
     if isinstance(value, timedelta):
         return spelled(value)
-    return ", ".join(map(spelled, value)) or "none" if isinstance(value, tuple) else str(value)
+    return ", ".join(map(spelled, value)) or "none" if isinstance(value, tuple) else str(value) or "none"

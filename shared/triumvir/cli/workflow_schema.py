@@ -8,7 +8,7 @@ from triumvir.contracts.names import NAME_PATTERN
 from triumvir.workflow import OnError, UndoOrder
 from triumvir.workflow.durations import DURATION_PATTERN, LONGEST, MILLISECOND
 from triumvir.workflow.expressions import MAX_LENGTH
-from triumvir.workflow.files import (
+from triumvir.workflow.keys import (
     STEP_KEYS,
     STEP_NEEDS,
     WAIT_KEYS,
@@ -74,6 +74,9 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
         **_EXPRESSION,
         "description": "JMESPath over payload, order, steps: true, or false to skip the step",
     },
+    "on_timeout": {**_NAME, "description": "a later step, to which the order goes when the time is over"},
+    "main_line": {"type": "boolean", "description": "false: run only if a time-out leads to it"},
+    "recoverable": {"type": "boolean", "description": "false: called once, and never tried again"},
     "select": {
         "description": "JMESPath: what operation and undo receive instead of the payload",
         "oneOf": [

@@ -19,7 +19,7 @@ def text(workflow: Workflow) -> Iterator[str]:
     yield f"[bold]{workflow.name}[/bold] v{workflow.version}, on error: {workflow.on_error}"
     yield ""
     for number, step in enumerate(workflow.steps, start=1):
-        yield f"{number:3}  [bold]{step.name}[/bold]"
+        yield f"{number:3}  [bold]{step.name}[/bold]{'' if step.main_line else '  (only if a time-out leads to it)'}"
         for label, value in _facts(step):
             yield f"  │    [dim]{label:{_WIDTH}}[/dim]{escaped(value)}"
         yield "  │"
@@ -62,7 +62,9 @@ def _facts(step: Stage) -> Iterator[tuple[str, str]]:
         yield "select", f"{name} = {expression}" if name else expression
     if step.undo is not None:
         yield "undo", f"{step.agent}/{step.undo}"
-    yield "within", _within(step)
+    yield "within", _within(step) + (f", then {step.on_timeout} instead" if step.on_timeout else "")
+    if not step.recoverable:
+        yield "called", "once; then it is only asked what came of it"
 
 
 def _within(step: Step) -> str:
@@ -82,18 +84,34 @@ def _in_line(expression: str) -> str:
 
 
 def mermaid(workflow: Workflow) -> Iterator[str]:
-    """Lines of a Mermaid flowchart. A diamond is a condition, a slanted box waits for a signal; dotted arrows lead to
-    undos, which run upwards.
+    """Lines of a Mermaid flowchart. A diamond is a condition, a slanted box waits for a signal; thick arrows are
+    time-outs, dotted ones lead to undos, which run upwards.
     """
-    entries = [_entry(number, step) for number, step in enumerate(workflow.steps, start=1)]
+    following = list(_following(workflow))
     yield "flowchart TD"
-    yield f"    start([{_label(f'{workflow.name} v{workflow.version}')}]) --> {entries[0]}"
-    for number, (step, following) in enumerate(
-        zip(workflow.steps, [*entries[1:], "done"], strict=True), start=1
-    ):
-        yield from _drawn(number, step, following)
+    yield f"    start([{_label(f'{workflow.name} v{workflow.version}')}]) --> {following[0]}"
+    for number, step in enumerate(workflow.steps, start=1):
+        yield from _drawn(number, step, following[number])
+    yield from _led(workflow)
     yield f"    done([{_label('processed')}])"
     yield from _undos(workflow)
+
+
+def _following(workflow: Workflow) -> Iterator[str]:
+    """For the start, and for each step, where the main line goes on."""
+    for number in range(len(workflow.steps) + 1):
+        line = ((n, step) for n, step in enumerate(workflow.steps[number:], number + 1) if step.main_line)
+        yield next((_entry(n, step) for n, step in line), "done")
+
+
+def _led(workflow: Workflow) -> Iterator[str]:
+    """Thick arrows lead from a time-out to the other step."""
+    numbers = {step.name: number for number, step in enumerate(workflow.steps, start=1)}
+    for step in workflow.steps:
+        if step.on_timeout is not None:
+            other = numbers[step.on_timeout]
+            target = _entry(other, workflow.step(other))
+            yield f"    s{numbers[step.name]} ==>|time over| {target}"
 
 
 def _entry(number: int, step: Stage) -> str:

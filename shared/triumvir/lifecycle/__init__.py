@@ -1,6 +1,7 @@
 """The pure heart: states, arrows, decisions and retry maths. No database, broker, clock or chance in here."""
 
 from triumvir.lifecycle.account import account_summary, undo_account
+from triumvir.lifecycle.course import ahead
 from triumvir.lifecycle.decide import decide, set_aside
 from triumvir.lifecycle.draft import PAUSED, HoldReason, Moment
 from triumvir.lifecycle.events import (
@@ -23,7 +24,7 @@ from triumvir.lifecycle.inputs import argument
 from triumvir.lifecycle.operators import operator_words
 from triumvir.lifecycle.plan import Bounds, Plan, planned
 from triumvir.lifecycle.policies import ANY, Bound, PolicyLine, Setting, Value
-from triumvir.lifecycle.policy import Policy, definition_lines
+from triumvir.lifecycle.policy import Policy, binding_lines, definition_lines
 from triumvir.lifecycle.record import (
     Decision,
     LogRow,
@@ -81,7 +82,9 @@ __all__ = [
     "UnderWay",
     "Value",
     "account_summary",
+    "ahead",
     "argument",
+    "binding_lines",
     "decide",
     "definition_lines",
     "is_legal",

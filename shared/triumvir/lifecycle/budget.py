@@ -40,7 +40,9 @@ def renewed(draft: Draft) -> int:
 
 def reserved(draft: Draft, step: StepRecord) -> StepRecord:
     """The step with what its next request may make of its calls: no more than there are, if the budget is spent."""
-    most = draft.policy.calls_per_request
+    if step.asking:
+        return replace(step, calls_upto=step.calls)
+    most = draft.policy.calls_per_request if draft.workflow.step(step.step_no).recoverable else 1
     first = 0 if step.calls else 1
     left = max(0, granted(draft) - spent(draft.record))
     return replace(step, calls_upto=step.calls + first + min(most - first, left))

@@ -61,7 +61,7 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
             if undoing:
                 undos_expired(draft, event)
             elif not wait_expired(draft):
-                expired(draft, begun=begun, calls=calls)
+                expired(draft, begun=begun, calls=calls, recorded=event.recorded)
         case CancelRequested(reason, by):
             cancel(draft, reason, by)
         case Signalled():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
 from triumvir.errors import ExpressionError
 from triumvir.lifecycle import budget
+from triumvir.lifecycle.course import ahead, timeout_target
 from triumvir.lifecycle.draft import Draft
-from triumvir.lifecycle.failure import give_up
+from triumvir.lifecycle.failure import expired, give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_at
@@ -33,10 +35,7 @@ def run_next_step(draft: Draft) -> None:
     Steps whose condition is false are skipped on the way. A condition or a selection that cannot be worked out is
     a failure of its step for good: it would fail again with the same data.
     """
-    done = {step.step_no for step in draft.record.steps if step.state in ("completed", "skipped")}
-    for step_no in range(1, len(draft.workflow.steps) + 1):
-        if step_no in done:
-            continue
+    for step_no in list(ahead(draft.record, draft.workflow)):
         if draft.withheld is not None:
             hold(draft, draft.withheld)
             return
@@ -76,7 +75,7 @@ def _run(draft: Draft, step_no: int) -> None:
     started = StepRecord(step_no, lock["attempt"])
     if before is not None:
         started = replace(before, state="running", attempt=lock["attempt"], error=None)
-        spent = budget.spent_words(draft, before)
+        spent = None if before.asking else budget.spent_words(draft, before)
         if spent is not None:
             _cannot_go_on(draft, step_no, f"{step.name} is not tried again: {spent}")
             return
@@ -108,10 +107,14 @@ def _cannot_go_on(draft: Draft, step_no: int, why: str) -> None:
 
 
 def _all_done(draft: Draft) -> str:
-    skipped = sum(step.state == "skipped" for step in draft.record.steps)
+    steps = draft.record.steps
+    left = ", ".join(draft.workflow.step(step.step_no).name for step in steps if step.led_to)
+    if left:
+        return f"every step completed or skipped, but for what timed out: {left}"
+    skipped = sum(step.state == "skipped" for step in steps)
     if not skipped:
         return "every step completed"
-    return "every step skipped" if skipped == len(draft.workflow.steps) else "every step completed or skipped"
+    return "every step skipped" if skipped == len(steps) else "every step completed or skipped"
 
 
 def argument_of(draft: Draft, step_no: int, *, bounded: bool = False) -> JsonText | None:
@@ -145,7 +148,12 @@ def retry_due(draft: Draft) -> None:
     if not waiting or record.wake_at is None or record.wake_at > now or record.step is None:
         return
     if record.complete_by is None or record.complete_by <= now:
-        draft.move("deadline passed before the retry", wake_at=None)
+        step = record.step_record(record.step)
+        if step is not None and timeout_target(draft, record.step) is not None:
+            draft.set_step(budget.charged(draft, step))  # what the inbox says is not looked at here
+            expired(draft, begun=True)
+        else:
+            draft.move("deadline passed before the retry", wake_at=None)
         return
     retries, withheld = record.retries + 1, draft.moment.withheld
     selected = None if withheld else argument_of(draft, record.step)
@@ -153,7 +161,7 @@ def retry_due(draft: Draft) -> None:
         f"retry {retries} not sent: {withheld}" if withheld else f"request sent again, retry {retries}",
         step_no=record.step,
         retries=retries,
-        wake_at=_wake_at(draft, record.step, retries + 1),
+        wake_at=_wake_at(draft, record.step, retries + 1, record.complete_by),
     )
     if withheld:
         return
@@ -177,14 +185,17 @@ def _dispatch(
 ) -> None:
     first = draft.record.state == "pending"
     draft.record = replace(draft.record, sent_at=draft.moment.now)
+    entry = draft.record.step_record(step_no)
+    verb = "ask what came of" if entry is not None and entry.asking else "run"
+    complete_by = draft.moment.now + draft.step_policy(step_no).timeout
     draft.move(
-        f"run {draft.workflow.step(step_no).name}",
+        f"{verb} {draft.workflow.step(step_no).name}",
         to="processing",
         tell=tell if first and lock["attempt"] == 1 else None,
         step_no=step_no,
         step=step_no,
-        complete_by=draft.moment.now + draft.step_policy(step_no).timeout,
-        wake_at=_wake_at(draft, step_no, 1),
+        complete_by=complete_by,
+        wake_at=_wake_at(draft, step_no, 1, complete_by),
         retries=0,
         not_before=None,
         **lock,
@@ -192,6 +203,8 @@ def _dispatch(
     draft.send(SendRequest(step_no, "do", draft.record.fence, argument=selected))
 
 
-def _wake_at(draft: Draft, step_no: int, retry: int) -> Any:
+def _wake_at(draft: Draft, step_no: int, retry: int, complete_by: datetime) -> datetime | None:
+    """The next re-send; without one, the deadline if it leads to another step."""
     sent_at, moment = draft.record.sent_at, draft.moment
-    return sent_at and retry_at(draft.step_policy(step_no), retry, moment.draw, sent_at, moment.now)
+    due = sent_at and retry_at(draft.step_policy(step_no), retry, moment.draw, sent_at, moment.now)
+    return due or (complete_by if timeout_target(draft, step_no) is not None else None)

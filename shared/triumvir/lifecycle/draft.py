@@ -106,7 +106,8 @@ class Draft:
         """The policy of what the order does with a step now: run it, or undo it."""
         step = self.workflow.step(step_no)
         action = step.undo if self.record.direction == "undo" and step.undo else step.operation
-        return self.policy.of(self.workflow, step, action)
+        entry = self.record.step_record(step_no)
+        return self.policy.of(self.workflow, step, action, asking=entry is not None and entry.asking)
 
     def next_fence(self) -> int:
         """Rises with every claim, re-opening and start of compensation; never behind the database's clock."""

@@ -42,12 +42,14 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Expired:
     """The deadline passed. ``begun``: the agent's inbox shows a call under this fence; ``calls`` made so far.
-    ``undos``: the same for each undo, where several were under way; it goes before the other two.
+    ``undos``: the same for each undo, where several were under way; it goes before the other two. ``recorded``: what
+    came of a step stands in the inbox.
     """
 
     begun: bool
     calls: int = 0
     undos: tuple[Shown, ...] = ()
+    recorded: bool = False
 
     def calls_of(self, step_no: int) -> int:
         """The calls that were made for the request of a step."""

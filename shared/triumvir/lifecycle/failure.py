@@ -10,6 +10,7 @@ from triumvir.contracts.account import to_text
 from triumvir.contracts.messages import Effect, StatusName
 from triumvir.lifecycle import budget
 from triumvir.lifecycle.account import undo_account
+from triumvir.lifecycle.course import ask, lead_on, timeout_target
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import StepRecord
 from triumvir.lifecycle.retry import next_attempt, reopen_backoff, spread
@@ -18,8 +19,8 @@ UNBEGUN_ALERT: Final = 3
 """So many attempts in a row that no agent began raise an alert."""
 
 
-def expired(draft: Draft, *, begun: bool, calls: int) -> None:
-    """The supervisor's decision on an order whose step's deadline passed: re-open it or give it up."""
+def expired(draft: Draft, *, begun: bool, calls: int = 0, recorded: bool = False) -> None:
+    """The decision on an order whose deadline passed: lead it to another step, re-open it, or give it up."""
     record = draft.record
     if record.locked_by is None or record.complete_by is None or record.complete_by > draft.moment.now:
         return
@@ -27,26 +28,39 @@ def expired(draft: Draft, *, begun: bool, calls: int) -> None:
     if step is None:
         raise LookupError(f"{record.key}: step {record.step} is locked without its record")
     if record.state == "processing":
-        _expired_step(draft, replace(step, calls=max(step.calls, calls)), begun)
+        _expired_step(draft, replace(step, calls=max(step.calls, calls)), begun, recorded)
 
 
-def _expired_step(draft: Draft, step: StepRecord, begun: bool) -> None:
-    name = draft.workflow.step(step.step_no).name
-    begun = begun or step.state == "failed"  # a request that was answered was begun, whatever its calls
-    if step.state == "running":
+def _expired_step(draft: Draft, step: StepRecord, begun: bool, recorded: bool) -> None:
+    name, unanswered, asked = draft.workflow.step(step.step_no).name, step.state == "running", step.asking
+    target = timeout_target(draft, step.step_no) if unanswered else None
+    # A request that was answered was begun, whatever its calls; of one that is asked about, it was known before.
+    begun = begun or not unanswered or asked or target is not None
+    if unanswered:
         effect = "unknown" if begun and step.effect == "none" else step.effect
         error = step.error if not begun else "no answer before the deadline"
         step = replace(step, state="failed", effect=effect, error=error)
+    step = replace(step, asking=False)
     draft.set_step(step)
+    once = not draft.workflow.step(step.step_no).recoverable
     spent = budget.spent_words(draft, step)
+    wait = None if asked or spent else _wait(draft, step.step_no, draft.record.failure_count + 1)
     if draft.record.cancel_requested:
         cancel_now(draft, "cancelled, as was asked for")
+    elif target is not None:
+        lead_on(draft, step, target)
     elif not begun:
         reopen_unbegun(draft, f"no agent began {name}")
+    elif unanswered and wait is None and not asked and (recorded or once):
+        ask(draft, step)
+    elif wait is not None:
+        _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again", wait)
+    elif asked and unanswered:
+        give_up(draft, f"{name}: nobody said what came of it: {step.error}")
+    elif once:
+        give_up(draft, f"{name} failed, and runs once only: {step.error}")
     elif spent is not None:
         give_up(draft, f"{name} failed ({step.error}), and {spent}")
-    elif (wait := _wait(draft, step.step_no, draft.record.failure_count + 1)) is not None:
-        _reopen(draft, f"{name}: attempt failed ({step.error}); it is tried again", wait)
     else:
         give_up(draft, f"{name} failed {draft.record.failure_count + 1} times: {step.error}")
 

@@ -107,6 +107,8 @@ def _is_seen(expression: Expression, step: Stage) -> bool:
 
 
 def _seen(entry: StepRecord) -> dict[str, Any]:
+    if entry.led_to is not None:  # what it may still turn out to have returned must change nothing
+        return {"state": "timed_out", "result": None}
     result = None if entry.result is None else JsonText(text=entry.result).value
     return {"state": entry.state, "result": result}
 

@@ -60,8 +60,9 @@ def _retry(draft: Draft, asked: OperatorAsked) -> None:
         _refuse(draft, asked, _state(draft))
         return
     step = _failed_step(draft)
-    if step is not None and step.begun and step.effect == "none":
-        draft.set_step(replace(step, generation=step.generation + 1))
+    if step is not None:
+        unharmed = step.begun and step.effect == "none"
+        draft.set_step(replace(step, generation=step.generation + unharmed, asking=False))
     _go_on(draft, _words(asked))
 
 

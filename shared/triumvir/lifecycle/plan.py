@@ -1,7 +1,9 @@
 """What a workflow may cost at worst: requests, calls and time, by step and in all, and which limit ends it.
 
 Pure: the same policies that decisions follow. Not in it are waits that are nobody's failure and burn nothing: for an
-agent that is away or full, for a window, in a pause. Where the policies of a step differ between releases or processes,
+agent that is away or full, for a window, in a pause; nor the question, which calls nothing, that is asked where an
+answer was recorded and did not come through. All steps together are all that the definition has, though an order that
+a time-out leads to another step passes over some. Where the policies of a step differ between releases or processes,
 it is the plan of the one that was asked.
 
 >>> from triumvir.workflow import Step, Workflow
@@ -21,11 +23,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from triumvir.lifecycle.course import later_step
 from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.retry import RetryPolicy, next_attempt, retry_at
-from triumvir.workflow import Stage, Wait, Workflow
+from triumvir.workflow import Wait, Workflow
 
-Binding = Literal["max-failures", "retry-budget", "undo-retry-budget", "within"]
+Binding = Literal["max-failures", "retry-budget", "undo-retry-budget", "within", "recoverable"]
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EARLIEST, _LATEST = 0.0, 1.0
 """Draws: the earliest re-sends are the most, the latest attempts the slowest."""
@@ -46,11 +49,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """One step; ``undo`` None if it declares none. One that waits for a signal calls nothing."""
+    """One step; ``undo`` None if it declares none. One that waits for a signal calls nothing. ``on_timeout``: the step
+    that is run once this one is out of time, which it then is not tried again after.
+    """
 
     name: str
     forward: Bounds
     undo: Bounds | None
+    on_timeout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +74,40 @@ class Plan:
 def planned(workflow: Workflow, policy: Policy, overdue_after: timedelta) -> Plan:
     """The worst case. ``overdue_after``: how long after a deadline the supervisor may come, its grace and interval."""
     budget = policy.retry_budget_of(workflow.name)
-    steps = tuple(_step(workflow, step, policy, budget, overdue_after) for step in workflow.steps)
+    steps = tuple(
+        _step(workflow, number, policy, budget, overdue_after) for number in range(1, len(workflow.steps) + 1)
+    )
     forward = _sum((step.forward for step in steps), len(steps) + budget)
     undos = [step.undo for step in steps if step.undo is not None]
     return Plan(workflow.name, workflow.version, budget, steps, forward, _sum(undos, None) if undos else None)
 
 
-def _step(workflow: Workflow, step: Stage, policy: Policy, budget: int, overdue_after: timedelta) -> StepPlan:
+def _step(
+    workflow: Workflow, step_no: int, policy: Policy, budget: int, overdue_after: timedelta
+) -> StepPlan:
+    step = workflow.step(step_no)
     if isinstance(step, Wait):
         return StepPlan(step.name, Bounds(0, 0, 0, step.within + overdue_after, "within"), None)
     calls, undo = policy.calls_per_request, None
-    forward = _bounds(policy.of(workflow, step, step.operation), calls, budget, "retry-budget", overdue_after)
+    rules = policy.of(workflow, step, step.operation)
+    leads_to = later_step(workflow, step_no, rules.on_timeout)
+    if step.recoverable:
+        forward = _bounds(rules, calls, budget, "retry-budget", overdue_after)
+    else:
+        questions = policy.of(workflow, step, step.operation, asking=True)
+        forward = _once(rules, None if leads_to else questions, overdue_after)
     if step.undo is not None:
         rules = policy.of(workflow, step, step.undo)
         undo = _bounds(rules, calls, rules.undo_budget, "undo-retry-budget", overdue_after)
-    return StepPlan(step.name, forward, undo)
+    return StepPlan(step.name, forward, undo, None if leads_to is None else workflow.step(leads_to).name)
+
+
+def _once(rules: RetryPolicy, questions: RetryPolicy | None, overdue_after: timedelta) -> Bounds:
+    """One call; where no answer comes, it is asked once what came of it, and the question is sent again like any."""
+    time = rules.timeout + overdue_after
+    if questions is None:
+        return Bounds(1, 1, 1, time, "recoverable")
+    return Bounds(2, 2 + resends(questions), 1, time + questions.timeout + overdue_after, "recoverable")
 
 
 def _bounds(

@@ -24,6 +24,7 @@ Setting = Literal[
     "timeout-duration", "initial-retry-interval", "max-retries", "jitter-factor", "backoff-origin",
     "custom-backoffs", "max-failures", "reopen-backoff", "reopen-backoff-max", "cool-offs",
     "retry-budget", "undo-retry-budget", "action-recovery-delay",
+    "on-timeout",
 ]  # fmt: skip
 Origin = Literal["first-call", "previous-call"]
 Value = timedelta | int | float | str | tuple[timedelta, ...]

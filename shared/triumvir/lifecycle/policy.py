@@ -38,7 +38,9 @@ _FIELDS: Final[Mapping[Setting, str]] = {
     "cool-offs": "cool_offs",
     "undo-retry-budget": "undo_budget",
     "action-recovery-delay": "recovery_delay",
+    "on-timeout": "on_timeout",
 }
+_Key = tuple[str, str, str, timedelta | None, str | None, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +65,31 @@ class Policy:
     most_argument_depth: int = 64
     lines: tuple[PolicyLine, ...] = ()
     _budgets: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
-    _known: dict[tuple[str, str, str, timedelta | None], RetryPolicy] = field(
+    _known: dict[_Key, RetryPolicy] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
 
     def resolve(
-        self, flow: str, state: str, action: str, own: Sequence[PolicyLine] = ()
+        self,
+        flow: str,
+        state: str,
+        action: str,
+        own: Sequence[PolicyLine] = (),
+        binding: Sequence[PolicyLine] = (),
     ) -> Mapping[Setting, Bound]:
-        """Every setting as it binds one action, and where that was said; ``own`` lines are the definition's."""
-        return resolved((*self._settings(), *own, *self.lines), flow, state, action)
+        """Every setting as it binds one action, and where that was said. ``own`` lines are the definition's, and so are
+        the ``binding`` ones, which no other line can overrule.
+        """
+        return resolved((*self._settings(), *own, *self.lines, *binding), flow, state, action)
 
-    def of(self, workflow: Workflow, step: Stage, action: str) -> RetryPolicy:
-        """The policy that binds one operation, or undo, of a step."""
-        key = (workflow.name, step.name, action, step.complete_within)
+    def of(self, workflow: Workflow, step: Stage, action: str, *, asking: bool = False) -> RetryPolicy:
+        """The policy that binds one operation, or undo, of a step; ``asking``: only what came of it is asked for."""
+        once = not step.recoverable and not asking
+        key = (workflow.name, step.name, action, step.complete_within, step.on_timeout, once)
         known = self._known.get(key)
         if known is None:
-            bound = self.resolve(workflow.name, step.name, action, definition_lines(workflow, step))
+            own, binding = definition_lines(workflow, step), binding_lines(workflow, step) if once else ()
+            bound = self.resolve(workflow.name, step.name, action, own, binding)
             values: dict[str, Any] = {
                 _FIELDS[setting]: line.value for setting, line in bound.items() if setting in _FIELDS
             }
@@ -102,9 +113,24 @@ class Policy:
 
 def definition_lines(workflow: Workflow, step: Stage) -> tuple[PolicyLine, ...]:
     """What the definition itself says of a step."""
-    if step.complete_within is None:
+    lines = []
+    if step.complete_within is not None:
+        within = step.complete_within, "complete_within of the definition"
+        lines.append(PolicyLine((workflow.name, step.name, ANY), "timeout-duration", *within))
+    if step.on_timeout is not None:
+        leads_to = step.on_timeout, "on_timeout of the definition"
+        lines.append(PolicyLine((workflow.name, step.name, ANY), "on-timeout", *leads_to))
+    return tuple(lines)
+
+
+def binding_lines(workflow: Workflow, step: Stage) -> tuple[PolicyLine, ...]:
+    """What the definition says of a step and no file can overrule: an operation that is not recoverable runs once."""
+    if step.recoverable:
         return ()
-    pattern = (workflow.name, step.name, ANY)
+    pattern, source = (workflow.name, step.name, step.operation), "recoverable of the definition"
     return (
-        PolicyLine(pattern, "timeout-duration", step.complete_within, "complete_within of the definition"),
+        PolicyLine(pattern, "max-retries", 0, source),
+        PolicyLine(pattern, "custom-backoffs", (), source),
+        PolicyLine(pattern, "max-failures", 0, source),
+        PolicyLine(pattern, "cool-offs", (), source),
     )

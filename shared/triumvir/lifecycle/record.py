@@ -28,6 +28,8 @@ class StepRecord:
     ``undo_attempt``: the attempt that sent its undo last; the other ``undo_`` times and ``undo_retries`` are those of
     that request, as the order's own are those of a step that runs. ``undo_complete_by`` is None once it is answered
     for good.
+    ``led_to``: the ordinal of the step that its time-out led to. ``asking``: its next request, or the one under way,
+    asks what came of it and calls nothing.
     """
 
     step_no: int
@@ -52,6 +54,8 @@ class StepRecord:
     undo_complete_by: datetime | None = None
     undo_wake_at: datetime | None = None
     undo_retries: int = 0
+    led_to: int | None = None
+    asking: bool = False
 
     def allowed(self, direction: Direction) -> int | None:
         """Calls that the request sent last may make; None if a release without budgets sent it."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
 from triumvir.lifecycle import budget
+from triumvir.lifecycle.course import ahead
 from triumvir.lifecycle.dispatch import hold, run_next_step
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.failure import begin_compensation, cancel_now, give_up
@@ -52,10 +53,11 @@ def _succeeded(draft: Draft, reply: StepSucceeded) -> None:
             calls=max(step.calls, reply.calls),
             result=reply.result.text,
             error=None,
+            asking=False,
         )
     )
     name = draft.workflow.step(reply.step_no).name
-    last = reply.step_no == len(draft.workflow.steps)
+    last = next(ahead(draft.record, draft.workflow), None) is None
     draft.move(
         f"{name} completed",
         tell="step_completed" if draft.record.progress and not last else None,
@@ -85,7 +87,8 @@ def _refused(draft: Draft, reply: StepFailed) -> None:
 
 
 def _failed_for_good(draft: Draft, reply: StepFailed) -> None:
-    draft.set_step(_failed_step(_step(draft.record, reply), reply))
+    step = _failed_step(_step(draft.record, reply), reply)
+    draft.set_step(replace(step, asking=False))
     give_up(draft, f"{draft.workflow.step(reply.step_no).name} failed: {reply.error}")
 
 
@@ -161,7 +164,8 @@ def _late_success(draft: Draft, step: StepRecord, reply: StepSucceeded) -> None:
     else:
         draft.set_step(known)
         draft.move(why, step_no=reply.step_no)
-    if step.undo_state == "undone" or state in ("compensated", "cancelled", "closed", "compensation_failed"):
+    ended = state in ("compensated", "cancelled", "closed", "compensation_failed")
+    if step.undo_state == "undone" or ended or (step.led_to is not None and state != "compensating"):
         draft.alert("late-success")
 
 

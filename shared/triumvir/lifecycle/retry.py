@@ -51,6 +51,8 @@ class RetryPolicy:
     cool_offs: tuple[timedelta, ...] = ()
     undo_budget: int = 30
     recovery_delay: timedelta = timedelta(seconds=3)
+    on_timeout: str | None = None
+    """The name of the step that a time-out leads to."""
 
 
 def retry_delay(policy: RetryPolicy, n: int, draw: float) -> timedelta | None:

@@ -19,8 +19,8 @@ def revived(draft: Draft) -> None:
     record, now = draft.record, draft.moment.now
     if record.locked_by is None or record.wake_at is None or record.sent_at is None or record.step is None:
         return
-    if waiting_step(record) is not None:
-        return
+    if waiting_step(record) is not None or record.wake_at == record.complete_by:
+        return  # at a deadline that leads to another step nothing is sent
     policy = draft.step_policy(record.step)
     left = retry_at(policy, record.retries + 1, draft.moment.draw, record.sent_at, now) is not None
     due = now + policy.recovery_delay

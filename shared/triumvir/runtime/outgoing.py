@@ -127,7 +127,8 @@ def request(
     if send.direction == "do":
         generation = entry.generation
         common = _request_members(record, workflow, send, payload, out.complete_by, now, generation)
-        body = StepExecute.model_construct(operation=step.operation, attempts_allowed=calls_allowed, **common)
+        allowed = 0 if entry.asking else calls_allowed if step.recoverable else min(1, calls_allowed)
+        body = StepExecute.model_construct(operation=step.operation, attempts_allowed=allowed, **common)
     else:
         generation = entry.undo_generation
         common = _request_members(record, workflow, send, payload, out.complete_by, now, generation)
@@ -166,7 +167,10 @@ def _request_members(
         "results": {
             workflow.step(done.step_no).name: JsonText(text=done.result)
             for done in record.steps
-            if done.result is not None and done.step_no != send.step_no and done.state != "signalled"
+            if done.result is not None
+            and done.step_no != send.step_no
+            and done.led_to is None
+            and done.state != "signalled"
         },
         "complete_by": complete_by,
         "time_left_ms": max(0, (complete_by - now) // _MILLISECOND),

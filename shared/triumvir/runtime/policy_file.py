@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -54,6 +54,7 @@ class _Reader:
 
     def lines(self, tables: Mapping[str, Any]) -> tuple[PolicyLine, ...]:
         found = [line for name, table in tables.items() for line in self._table(name, table)]
+        self._faults += going_round(found)
         if self._faults:
             raise DefinitionFileError(self._faults)
         return tuple(found)
@@ -105,6 +106,26 @@ class _Reader:
         return next((n for n, row in enumerate(self._rows[start:], start) if named.match(row)), start) + 1
 
 
+def going_round(lines: Sequence[PolicyLine]) -> Iterator[str]:
+    """A fault for each time-out that leads back to its own step, by the names in the file alone."""
+    leads = [line for line in lines if line.setting == "on-timeout" and line.value]
+    for line in leads:
+        way = [line.pattern[1], str(line.value)]
+        while way[-1] not in way[:-1]:
+            onward = (each for each in leads if each.pattern[1] == way[-1] and _share_a_flow(line, each))
+            following = next(onward, None)
+            if following is None:
+                break
+            way.append(str(following.value))
+        if way[-1] == way[0]:
+            named = f'["{".".join(line.pattern)}"] on-timeout'
+            yield f"{line.source}: {named}: leads back to its own step, {' -> '.join(way)}; name a later step"
+
+
+def _share_a_flow(one: PolicyLine, other: PolicyLine) -> bool:
+    return ANY in (one.pattern[0], other.pattern[0]) or one.pattern[0] == other.pattern[0]
+
+
 def _duration(value: Any) -> Value:
     if not isinstance(value, str):
         raise Unfit(f'is {value!r}; give a duration in quotes, such as "30s"')
@@ -146,6 +167,14 @@ def _factor(value: Any) -> Value:
     return float(value)
 
 
+def _step(value: Any) -> Value:
+    if value is False:
+        return ""
+    if not isinstance(value, str) or not is_name(value):
+        raise Unfit(f"is {value!r}; give the name of a later step in quotes, or false for none")
+    return value
+
+
 def _origin(value: Any) -> Value:
     if value not in ("first-call", "previous-call"):
         raise Unfit(f'is {value!r}; write "first-call" or "previous-call"')
@@ -166,4 +195,5 @@ _READ: Final[Mapping[str, Callable[[Any], Value]]] = {
     "retry-budget": _budget,
     "undo-retry-budget": _budget,
     "action-recovery-delay": _delay,
+    "on-timeout": _step,
 }

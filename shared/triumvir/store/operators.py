@@ -115,6 +115,7 @@ async def apply_workflow(connection: Connection, workflow: Workflow) -> Literal[
 
 _PARTS: Final = (
     "agent", "operation", "undo", "complete_within", "when", "select", "signal", "within", "default",
+    "on_timeout", "main_line", "recoverable",
 )  # fmt: skip
 
 

@@ -105,8 +105,11 @@ def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iter
             name = defined.name
             action = defined.undo if direction == "undo" and defined.undo else defined.operation
             attempts = policy.of(facts.workflow, defined, action).max_failures + 1
-            most = settings.calls_per_request * attempts * (row["generation"] + 1 + facts.moves)
             watched = ledger is not None and ledger.covers(name)
+            each = settings.calls_per_request
+            if direction == "do" and not defined.recoverable:
+                each = 1 if watched else 2  # whoever takes over writes one down, and finds that none is left
+            most = each * attempts * (row["generation"] + 1 + facts.moves)
             made = reached[order, name, direction] if watched else row["calls"]
             if made > most:
                 yield Finding("A5", order, f"{direction} of {name}: {made} calls, {most} allowed")

@@ -86,11 +86,19 @@ def _inbox(facts: OrderFacts) -> Iterator[Finding]:
 
 
 def _left_out(facts: OrderFacts) -> Iterator[Finding]:
-    """A processed order completed every step, or skipped it by the condition that the step has."""
+    """A processed order completed every step on its way, or skipped it by the condition that the step has, or its
+    time-out led on.
+    """
+    way = facts.way
     for step_no, step in enumerate(facts.workflow.steps, start=1):
         row = facts.steps.get(step_no)
         state = "not begun" if row is None else row["state"]
-        if facts.state == "processed" and state not in ("completed", "skipped"):
+        if step_no not in way:
+            if row is not None and state != "signalled":
+                yield Finding("A4", facts.key, f"{step.name} is {state}, and is not on the way of the order")
+            continue
+        led_on = row is not None and row["led_to"] is not None
+        if facts.state == "processed" and state not in ("completed", "skipped") and not led_on:
             yield Finding("A4", facts.key, f"processed, and {step.name} is {state}")
         if state == "skipped" and step.when is None:
             yield Finding("A4", facts.key, f"{step.name} was skipped, and has no condition")

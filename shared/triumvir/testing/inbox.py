@@ -12,6 +12,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 from triumvir.contracts.messages import RefusalReason
 from triumvir.contracts.names import Direction
+from triumvir.lifecycle import Expired, OrderRecord, Shown
 
 Reply = TypeVar("Reply")
 Key = tuple[int, int, Direction]
@@ -100,6 +101,16 @@ class Inbox(Generic[Reply]):
                 return UnderWay()
         return None
 
+    def ask(self, attempt: Attempt) -> Known[Reply] | Refused | InboxRow[Reply]:
+        """What is known of an attempt that may not be called any more; the row, if it holds no outcome."""
+        row = self.row(attempt.key)
+        if row.state == "succeeded" and row.generation >= attempt.generation and row.reply is not None:
+            return Known(row.reply)
+        if row.fence > attempt.fence:
+            return Refused("stale")
+        row.refuse_upto = max(row.refuse_upto, attempt.fence)
+        return Known(row.reply) if row.state == "failed" and row.reply is not None else row
+
     def refuse_unknown(self, attempt: Attempt) -> Refused | UnderWay:
         """A refusal asserts that nothing was and nothing will be called under this fence, by any instance."""
         row = self.row(attempt.key)
@@ -166,11 +177,24 @@ class Inbox(Generic[Reply]):
         row = self.row(attempt.key)
         return row.fence == attempt.fence and row.state == "running" and row.refuse_upto < attempt.fence
 
-    def close_expired(self, key: Key, fence: int) -> tuple[bool, int]:
-        """The supervisor's write: nobody may begin under this fence any more. Was it begun; calls so far."""
+    def close_expired(self, key: Key, fence: int) -> Expired:
+        """The supervisor's write: nobody may begin under this fence any more. What it sees there."""
         row = self.row(key)
         row.refuse_upto = max(row.refuse_upto, fence)
-        return row.fence == fence and row.state != "fenced", row.calls
+        begun = row.fence == fence and row.state != "fenced"
+        return Expired(begun, row.calls, recorded=begun and row.state in ("succeeded", "failed"))
+
+    def close_all(self, record: OrderRecord) -> Expired:
+        """The same for every request that the order waits for: one, or those of some undos."""
+        shown = {
+            out.step_no: self.close_expired((record.no, out.step_no, out.direction), record.fence)
+            for out in record.under_way
+        }
+        if record.direction == "do":
+            (one,) = shown.values()
+            return one
+        undos = tuple(Shown(step_no, each.begun, each.calls) for step_no, each in shown.items())
+        return Expired(begun=False, undos=undos)
 
     def fence_off(self, key: Key, fence: int, now: datetime) -> bool:
         """A scheduler's write before an operator's hand: nobody may begin any more, neither what is undone by hand

@@ -37,6 +37,18 @@ class OrderFacts:
         """How often it was moved out of a rest: each time failures are counted anew."""
         return sum(row["from_state"] in RESTING and row["to_state"] in LIVE for row in self.history)
 
+    @property
+    def way(self) -> list[int]:
+        """The steps that are on the way of the order, by what its records say of time-outs."""
+        found, led_to = [], 0
+        for step_no, step in enumerate(self.workflow.steps, start=1):
+            if step_no < led_to or (not step.main_line and step_no != led_to):
+                continue
+            found.append(step_no)
+            row = self.steps.get(step_no)
+            led_to = (row["led_to"] if row is not None else None) or 0
+        return found
+
     def step_name(self, step_no: int) -> str:
         return self.workflow.step(step_no).name
 

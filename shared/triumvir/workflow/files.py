@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Final
 
 from triumvir.contracts.names import NAME_PATTERN, is_name
@@ -15,21 +14,18 @@ from triumvir.workflow.defaults import value_of
 from triumvir.workflow.document import Mapping, Node, Place, Scalar, Sequence, Unreadable, read
 from triumvir.workflow.durations import LONGEST, MILLISECOND, duration_of
 from triumvir.workflow.expressions import compiled
+from triumvir.workflow.keys import (
+    STEP_KEYS,
+    STEP_NEEDS,
+    WAIT_KEYS,
+    WAIT_NEEDS,
+    WORKFLOW_KEYS,
+    WORKFLOW_NEEDS,
+    suggestion,
+)
 from triumvir.workflow.model import Stage, Step, Workflow
 from triumvir.workflow.waiting import Wait
 
-WORKFLOW_KEYS: Final = ("name", "version", "on_error", "undo_order", "steps")
-STEP_KEYS: Final = (
-    "name", "agent", "operation", "undo", "undo_rank", "complete_within", "complete_within_ms", "when", "select",
-)  # fmt: skip
-WORKFLOW_NEEDS: Final = ("name", "version", "steps")
-STEP_NEEDS: Final = ("name", "agent", "operation")
-WAIT_KEYS: Final = ("name", "signal", "within", "within_ms", "default", "when")
-WAIT_NEEDS: Final = ("name", "signal")
-_MEANT: Final = {
-    "timeout": "complete_within", "if": "when", "condition": "when", "input": "select", "arguments": "select",
-    "compensate": "undo", "compensation": "undo",
-}  # fmt: skip
 _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 _MOST_FAULTS: Final = 20
 Path = tuple[str | int, ...]
@@ -161,7 +157,7 @@ class _Reader:
                 found[key.text] = self._nodes[*path, key.text] = value
             else:
                 self.fault(
-                    key.place, path, f"{key.text!r:.80} is no key of {what}; {_suggestion(key.text, known)}"
+                    key.place, path, f"{key.text!r:.80} is no key of {what}; {suggestion(key.text, known)}"
                 )
         for name in needed:
             if name not in found:
@@ -212,12 +208,6 @@ def _within(node: Node, offset: int | None) -> Place:
     if isinstance(node, Scalar) and node.exact and offset is not None:
         return Place(node.place.line, node.place.column + offset)
     return node.place
-
-
-def _suggestion(key: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(key, known, n=1)
-    meant = near[0] if near else _MEANT.get(key)
-    return f"did you mean {meant!r}?" if meant in known else f"the keys are {', '.join(known)}"
 
 
 def _kind(node: Node) -> str:
@@ -282,6 +272,13 @@ def _default(node: Node) -> Any:
     return value
 
 
+def _boolean(node: Node) -> bool:
+    text = _text(node)
+    if text not in ("true", "false") or (isinstance(node, Scalar) and not node.plain):
+        raise _Bad(f"is {text!r:.80}; write true or false, without quotes")
+    return text == "true"
+
+
 def _selection(node: Node) -> str:
     if isinstance(node, Sequence):
         raise _Bad("is a list; give one expression, or a mapping of names to expressions")
@@ -293,4 +290,5 @@ _READ: Final[dict[str, Callable[[Node], Any]]] = {
     "undo_order": _text, "undo_rank": _number,
     "version": _number, "complete_within": _duration, "complete_within_ms": _milliseconds, "select": _selection,
     "signal": _name, "within": _duration, "within_ms": _milliseconds, "default": _default,
+    "on_timeout": _name, "main_line": _boolean, "recoverable": _boolean,
 }  # fmt: skip

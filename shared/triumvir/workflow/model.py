@@ -14,6 +14,7 @@ from triumvir.errors import DefinitionError
 from triumvir.workflow.durations import MILLISECOND
 from triumvir.workflow.expressions import Expression, compiled
 from triumvir.workflow.members import compiled_at, is_duration, members_of, require_name, span_of
+from triumvir.workflow.routes import ROUTE_MEMBERS, check_routes
 from triumvir.workflow.undo_order import UndoOrder, check_is_ranked, check_rank, check_undo_order
 from triumvir.workflow.waiting import Wait, wait_of
 
@@ -36,6 +37,10 @@ class Step:
     step is skipped if it is false; it must be true or false. ``select``: what operation and undo receive instead of
     the payload, one expression, or a mapping from the names of members to an expression each.
 
+    ``on_timeout`` names a later step to which the order goes when this one's time is over without an answer; what lies
+    between is passed over. ``main_line=False``: the step is run only if a time-out leads to it. ``recoverable=False``:
+    the operation is called once; what came of it is asked for, and never tried again.
+
     Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
     """
 
@@ -47,13 +52,20 @@ class Step:
     when: str | None = field(default=None, kw_only=True)
     select: str | Mapping[str, str] | None = field(default=None, kw_only=True, hash=False)
     undo_rank: int | None = field(default=None, kw_only=True)
+    on_timeout: str | None = field(default=None, kw_only=True)
+    main_line: bool = field(default=True, kw_only=True)
+    recoverable: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"step {self.name!r}"
-        for part in ("name", "agent", "operation", "undo"):
+        for part in ("name", "agent", "operation", "undo", "on_timeout"):
             value = getattr(self, part)
-            if value is not None or part != "undo":
+            if value is not None or part not in ("undo", "on_timeout"):
                 require_name(value, part, where=where, path=(part,))
+        for part in ("main_line", "recoverable"):
+            if not isinstance(getattr(self, part), bool):
+                problem = f"{part} is {getattr(self, part)!r}; give True or False"
+                raise DefinitionError(problem, where=where, path=(part,))
         if self.undo == self.operation:
             problem = "undo is the operation itself; name another operation"
             raise DefinitionError(problem, where=where, path=("undo",))
@@ -147,6 +159,7 @@ class Workflow:
                 step.undo_rank, step.undo, self.undo_order, f"{where}: step {step.name!r}", ("steps", index)
             )
             earlier.append(step.name)
+        check_routes(tuple(self.steps), where)
 
     def undo_rank(self, step_no: int) -> int:
         """When a step is undone: the lowest rank first, equal ranks at the same time."""
@@ -221,6 +234,9 @@ def _step_members(step: Stage) -> dict[str, Any]:
         members["when"] = step.when
     if step.select is not None:
         members["select"] = step.select if isinstance(step.select, str) else dict(step.select)
+    if step.on_timeout is not None:
+        members["on_timeout"] = step.on_timeout
+    members |= {part: False for part in ("main_line", "recoverable") if not getattr(step, part)}
     return members
 
 
@@ -228,7 +244,7 @@ def _step_of(value: object, step_no: int) -> Stage:
     where = f"step {step_no}"
     if isinstance(value, dict) and "signal" in value:
         return wait_of(value, where)
-    optional = ("undo", "undo_rank", "complete_within_ms", "when", "select")
+    optional = ("undo", "undo_rank", "complete_within_ms", "when", "select", *ROUTE_MEMBERS)
     members = members_of(value, where, ("name", "agent", "operation"), optional)
     within = members.pop("complete_within_ms", None)
     if within is None:

@@ -44,6 +44,9 @@ class Wait:
     undo_rank: ClassVar[None] = None
     complete_within: ClassVar[None] = None
     select: ClassVar[None] = None
+    on_timeout: ClassVar[None] = None
+    main_line: ClassVar[bool] = True
+    recoverable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         where = f"step {self.name!r}"

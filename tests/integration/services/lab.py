@@ -90,12 +90,22 @@ async def _act(ctx: Context, behaviour: str, step: str) -> Any:
             return {"step": step, "key": ctx.idempotency_key, "known": sorted(ctx.results)}
         case "hang":
             return await asyncio.Event().wait()
+        case "late":
+            return await _late(step)
         case "gate":
             gate = _folder() / f"gate-{ctx.order_id}"
             await eventually(gate.exists, what="the gate")
             return step
         case _:
             return _raise_or_return(behaviour)
+
+
+async def _late(step: str) -> str:
+    """Comes to its end just after it was told to stop."""
+    try:
+        return str(await asyncio.Event().wait())
+    except asyncio.CancelledError:
+        return f"late {step}"
 
 
 def _raise_or_return(behaviour: str) -> Any:
@@ -291,6 +301,14 @@ def _baffled() -> Iterator[Step]:
     yield from _steps("lab", "c")
 
 
+def _routed(undone: bool) -> Iterator[Step]:
+    """The first step leads to the second one when its time is over; the main line goes on with the third."""
+    undos = {name: f"un-{name}" if undone else None for name in ("a", "b", "c")}
+    yield Step("a", agent="lab", operation="a", undo=undos["a"], complete_within=_HASTY, on_timeout="b")
+    yield Step("b", agent="lab", operation="b", undo=undos["b"], main_line=False)
+    yield Step("c", agent="lab", operation="c", undo=undos["c"])
+
+
 _HASTY = timedelta(seconds=1.5)
 """A deadline that tests wait for, and that a call which is to keep it keeps on a slow machine, too."""
 
@@ -329,6 +347,8 @@ WORKFLOWS = [
         on_error="compensate",
     ),
     Workflow("choosy", 1, list(_choosy()), on_error="compensate"),
+    Workflow("routed", 1, list(_routed(undone=True)), on_error="compensate"),
+    Workflow("once", 1, [Step("a", agent="lab", operation="a", complete_within=_HASTY, recoverable=False)]),
     Workflow("idle", 1, [Step("a", agent="lab", operation="a", when="payload.go")]),
     Workflow("baffled", 1, list(_baffled()), on_error="compensate"),
     *(_solo(name) for name in ("typed", "plain", "busy")),

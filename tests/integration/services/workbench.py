@@ -172,6 +172,17 @@ class Workbench:
         assert found is not None
         return found
 
+    async def until_history(self, order_id: str, why: str) -> OrderDetail:
+        """The order once its history says so."""
+
+        async def look() -> OrderDetail | None:
+            found = await Reads(self.db).order(self.account.name, order_id)
+            return found if found is not None and why in [row.why for row in found.history] else None
+
+        found = await eventually(look, what=f"{order_id}: {why}")
+        assert found is not None
+        return found
+
     async def letter(self, message_id: str) -> Any:
         """The dead letter of a message, once it is kept."""
         query = "select * from dead_letters where message_id = $1 and queue !~ 'dead$'"

@@ -37,6 +37,20 @@ async def test_migrations_started_at_once_take_turns(empty_database_url: str) ->
     assert sorted(len(applied) for applied in runs) == [0, 0, 0, len(available())]
 
 
+async def test_a_migration_that_later_ones_overtook_is_applied_after_them(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that followed the releases has 0015, and not 0009."""
+    overtaken = [migration for migration in available() if migration.number != 9]
+    with monkeypatch.context() as before:
+        before.setattr("triumvir.store.migrate.available", lambda series: overtaken)
+        assert await migrate(empty_database_url, SCHEMA) == overtaken
+    with pytest.raises(StoreError, match=r"1 migration\(s\) behind"):
+        await _start(empty_database_url)
+    assert [migration.number for migration in await migrate(empty_database_url, SCHEMA)] == [9]
+    await _start(empty_database_url)
+
+
 async def test_two_schemas_of_one_database_know_nothing_of_each_other(empty_database_url: str) -> None:
     await migrate(empty_database_url, "one")
     assert len(await migrate(empty_database_url, "two")) == len(available())

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.house.source import ROOT
 from triumvir.cli.workflow_schema import workflow_schema
-from triumvir.workflow.files import (
+from triumvir.workflow.keys import (
     STEP_KEYS,
     STEP_NEEDS,
     WAIT_KEYS,

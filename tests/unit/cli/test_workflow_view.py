@@ -70,7 +70,7 @@ class Chart:
             before, group = group, []
             if not rest:
                 return
-            arrow = re.match(r" (-->|-\.->)(?:\|([^|\"]*)\|)? ", rest)
+            arrow = re.match(r" (-->|-\.->|==>)(?:\|([^|\"]*)\|)? ", rest)
             if arrow is None:
                 raise ValueError(line)
             rest, label = rest[arrow.end() :], arrow[2] or ""
@@ -222,3 +222,30 @@ def test_the_text_has_every_step_with_all_that_is_said_of_it() -> None:
         "     processed, with the result of the last step that ran",
         "     undone in this order: charge, then redeem",
     ]
+
+
+PAID = Workflow(
+    "paid-order",
+    1,
+    [
+        Step("charge", agent="cards", operation="charge", on_timeout="invoice"),
+        Step("invoice", agent="office", operation="invoice", main_line=False, when="payload.address"),
+        Step("ship", agent="depot", operation="ship", recoverable=False),
+    ],
+)
+
+
+def test_a_time_out_is_drawn_to_where_it_leads_and_the_main_line_passes_that_over() -> None:
+    edges = Chart(list(workflow_view.mermaid(PAID))).edges
+    assert ("start", "s1", "") in edges
+    assert ("s1", "s3", "") in edges
+    assert ("s1", "w2", "time over") in edges
+    assert ("s2", "s3", "") in edges
+    assert ("w2", "s3", "false, invoice is skipped") in edges
+
+
+def test_the_text_tells_where_a_time_out_leads_and_what_is_called_once() -> None:
+    lines = [Text.from_markup(line).plain for line in workflow_view.text(PAID)]
+    assert "  │    within     TRIUMVIR_STEP_TIMEOUT, then invoice instead" in lines
+    assert "  2  invoice  (only if a time-out leads to it)" in lines
+    assert "  │    called     once; then it is only asked what came of it" in lines

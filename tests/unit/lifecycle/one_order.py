@@ -20,6 +20,7 @@ from triumvir.lifecycle import (
     Event,
     Expired,
     Moment,
+    OperatorAsked,
     OrderRecord,
     Policy,
     Replied,
@@ -133,6 +134,10 @@ class OneOrder:
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+
+    def retry(self) -> Decision:
+        """An operator has the failed step tried again."""
+        return self.on(OperatorAsked("retry", "an operator"))
 
     def reopen(self) -> None:
         """An attempt fails by its deadline; the next one is claimed once its back-off is over."""

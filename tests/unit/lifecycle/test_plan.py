@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.lifecycle.one_order import OneOrder, workflow_of
-from triumvir.lifecycle import Policy, planned
-from triumvir.workflow import Wait, Workflow
+from triumvir.lifecycle import Bounds, Policy, PolicyLine, planned
+from triumvir.workflow import Stage, Step, Wait, Workflow
 
 SECOND = timedelta(seconds=1)
 POLICY = Policy(jitter_factor=0, max_failures=2, max_retries=2, step_timeout=10 * SECOND)
@@ -55,6 +55,30 @@ def test_a_wait_for_a_signal_calls_nothing_and_takes_its_time() -> None:
     made = planned(workflow, POLICY, SECOND)
     assert (made.forward.calls, made.undo) == (0, None)
     assert made.forward.time >= timedelta(hours=1)
+
+
+def test_a_step_that_runs_once_is_called_once_and_asked_about_once() -> None:
+    (plan,) = planned(
+        _routed(Step("a", agent="a", operation="a", recoverable=False)), POLICY, 2 * SECOND
+    ).steps
+    assert plan.forward == Bounds(2, 1 + 3, 1, 2 * (10 + 2) * SECOND, "recoverable")
+
+
+def test_where_a_time_out_leads_is_named_and_nothing_is_asked_there() -> None:
+    first = Step("a", agent="a", operation="a", recoverable=False, on_timeout="c")
+    plan, _, last = planned(_routed(first, *workflow_of("b", "c").steps), POLICY, 2 * SECOND).steps
+    assert plan.forward == Bounds(1, 1, 1, 12 * SECOND, "recoverable")
+    assert (plan.on_timeout, last.on_timeout) == ("c", None)
+
+
+def test_a_line_that_names_no_later_step_of_the_workflow_leads_nowhere() -> None:
+    line = PolicyLine(("Any", "Any", "Any"), "on-timeout", "b", "policy.toml:1")
+    made = planned(workflow_of("a", "b", "c"), replace(POLICY, lines=(line,)), SECOND)
+    assert [step.on_timeout for step in made.steps] == ["b", None, None]
+
+
+def _routed(*steps: Stage) -> Workflow:
+    return Workflow("w", 1, list(steps))
 
 
 @pytest.mark.parametrize("budget", [0, 1, 2, 3, 5, 30])

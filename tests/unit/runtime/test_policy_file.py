@@ -89,3 +89,51 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(DefinitionFileError, match="no UTF-8"):
         read_policies(str(tmp_path / "odd.toml"))
+
+
+ROUND = """
+["shop.charge.Any"]
+on-timeout = "invoice"
+["Any.invoice.Any"]
+on-timeout = "charge"
+"""
+
+
+def test_a_time_out_may_lead_to_a_step_or_nowhere(tmp_path: Path) -> None:
+    path = write(tmp_path, '["shop.a.Any"]\non-timeout = "b"\n["shop.b.Any"]\non-timeout = false\n')
+    assert [line.value for line in read_policies(path)] == ["b", ""]
+
+
+def test_steps_of_different_workflows_may_lead_to_each_others_names(tmp_path: Path) -> None:
+    path = write(tmp_path, ROUND.replace("Any.invoice", "bank.invoice"))
+    assert len(read_policies(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            ROUND,
+            ':3: ["shop.charge.Any"] on-timeout: leads back to its own step, charge -> invoice -> charge',
+        ),
+        (
+            '["shop.a.Any"]\non-timeout = "a"',
+            ':2: ["shop.a.Any"] on-timeout: leads back to its own step, a -> a',
+        ),
+        (
+            '["shop.a.Any"]\non-timeout = true',
+            "is True; give the name of a later step in quotes, or false for none",
+        ),
+        (
+            '["shop.a.Any"]\non-timeout = "Step B"',
+            "is 'Step B'; give the name of a later step in quotes, or false",
+        ),
+    ],
+)
+def test_a_time_out_that_goes_round_or_names_no_step_is_refused(
+    text: str, fault: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(DefinitionFileError) as refused:
+        read_policies(path)
+    assert fault in str(refused.value)

@@ -78,6 +78,7 @@ class Case:
         return {
             "step_no": number, "attempt": 1, "state": "completed", "calls": 1, "effect": "certain",
             "undo_state": "undone", "undo_generation": 0, "by_hand": False, "undo_limit": 31,
+            "led_to": None,
         }  # fmt: skip
 
     @staticmethod

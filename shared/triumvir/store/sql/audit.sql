@@ -8,7 +8,8 @@ from orders order by no;
 
 -- name: audit_steps
 -- Every step record, which is the compensation log too.
-select no, step_no, attempt, state, calls, effect, undo_state, undo_generation, by_hand, undo_limit from steps
+select no, step_no, attempt, state, calls, effect, undo_state, undo_generation, by_hand, undo_limit, led_to
+from steps
 order by no, step_no;
 
 -- name: audit_transitions

@@ -62,6 +62,13 @@ on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refu
 where i.fence < excluded.refuse_upto
 returning no;
 
+-- name: ask_inbox
+-- What is known of a request. Its row is closed to this attempt and all before it, so that what is told stays true.
+insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
+values (:no::bigint, :step_no::smallint, :direction::text, 0, 'fenced', :fence::bigint)
+on conflict (no, step_no, direction) do update set refuse_upto = greatest(i.refuse_upto, excluded.refuse_upto)
+returning fence, generation, state, calls, reply;
+
 -- name: was_cut_off
 -- Whether earlier attempts called for this step more than once and the last one never wrote what came of it.
 select exists (

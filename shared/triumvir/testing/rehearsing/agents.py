@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from triumvir.agent import Agent, Context
 from triumvir.agent.authoring import Operation
-from triumvir.agent.calling import CallPolicy, Success, call
+from triumvir.agent.calling import NEVER_BEGUN, OUTCOME_UNKNOWN, CallPolicy, Success, call
 from triumvir.agent.calling import Outcome as Answer
 from triumvir.agent.running import Runner
 from triumvir.contracts.messages import StepReply, StepRequest
@@ -130,6 +130,8 @@ class RehearsedAgents:
         operation = self._agents[instance.agent].find(request.operation, direction_of(request))
         if operation is None:
             raise LookupError(f"{instance.agent} does not offer {request.operation}")
+        if not request.attempts_allowed:
+            return self._told(request)
         match self._begin(instance, request):
             case UnderWay():
                 return None
@@ -139,6 +141,18 @@ class RehearsedAgents:
                 return reply(request, answer, self.inbox.row(attempt_of(request).key).calls)
             case InboxRow() as row:
                 return await self._call(instance, operation, request, row)
+
+    def _told(self, request: StepRequest) -> StepReply:
+        """A request that only asks is answered from the inbox; nothing is called for it."""
+        known = self.inbox.ask(attempt_of(request))
+        calls = self.inbox.row(attempt_of(request).key).calls
+        match known:
+            case Refused(reason):
+                return refusal(request, reason)
+            case Known(answer):
+                return reply(request, answer, calls)
+            case InboxRow(state=state):
+                return reply(request, NEVER_BEGUN if state == "fenced" else OUTCOME_UNKNOWN, calls)
 
     def _begin(
         self, instance: Instance, request: StepRequest

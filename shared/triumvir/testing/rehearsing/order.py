@@ -31,8 +31,6 @@ from triumvir.lifecycle import (
     SendAlert,
     SendRequest,
     SendStatus,
-    Shown,
-    UnderWay,
     decide,
     set_aside,
     waiting_step,
@@ -188,18 +186,11 @@ class RehearsedOrder:
         if recovery is not None and recovery <= now and waiting_step(record) is not None:
             return self._apply(Expired(begun=False))
         if recovery is not None and recovery <= now:
-            shown = [self._shown(out) for out in record.under_way]
-            undos = tuple(shown) if record.direction == "undo" else ()
-            return self._apply(Expired(shown[0].begun, shown[0].calls, undos))
+            return self._apply(self._agents.inbox.close_all(record))
         if release is not None and release <= now:
             self.record, self._held_until = replace(record, held_by=None), None
             return True
         return False
-
-    def _shown(self, out: UnderWay) -> Shown:
-        """What the inbox shows of a request, once nobody can begin it any more."""
-        key = (self.record.no, out.step_no, out.direction)
-        return Shown(out.step_no, *self._agents.inbox.close_expired(key, self.record.fence))
 
     def _recovery(self) -> datetime | None:
         """When the supervisor looks at the order after its deadline."""
