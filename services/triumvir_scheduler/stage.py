@@ -21,6 +21,7 @@ from triumvir.store.session import Store
 from triumvir.store.statements import Connection
 from triumvir.telemetry import metrics
 from triumvir_scheduler.claimable import Claimable
+from triumvir_scheduler.unheard import Unheard
 from triumvir_scheduler.windows import Reservation, Windows
 
 Point = Literal["claim", "reply", "timer", "command"]
@@ -70,6 +71,7 @@ class Shared:
     decider: Decider
     windows: Windows
     claimable: Claimable = field(default_factory=Claimable)
+    unheard: Unheard = field(default_factory=Unheard)
 
 
 class Stage:
@@ -84,6 +86,7 @@ class Stage:
         self._decider.paused = shared.windows.paused
         self.payloads = shared.decider.payloads
         self.claimable = shared.claimable
+        self.unheard = shared.unheard
 
     def look(self) -> AbstractAsyncContextManager[Connection]:
         """The stage's connection, to look for work: each statement is its own transaction."""
@@ -94,10 +97,15 @@ class Stage:
         """A transaction; what was applied in it is counted and published once it is committed."""
         before, after, published = _CRASH_POINTS[point]
         began = time.monotonic()
-        async with self._relay.transaction(self._session) as ride:
-            work = Work(ride, self.windows.reserve())
-            yield work
-            crash_point(before)
+        work: Work | None = None
+        try:
+            async with self._relay.transaction(self._session) as ride:
+                work = Work(ride, self.windows.reserve())
+                yield work
+                crash_point(before)
+        except Exception:
+            self.unheard.note(work.applied if work else ())
+            raise
         crash_point(after)
         metrics.COMMIT_SECONDS.record(time.monotonic() - began, self.name)
         for applied in work.applied:
@@ -120,6 +128,7 @@ class Stage:
         began = time.monotonic()
         reservation = self.windows.reserve()
         reason = reservation.reason_to_continue if continuing else reservation.reason_to_hold
+        applied: Applied | None = None
         try:
             async with self._relay.statement(self._session) as ride:
                 found = await orders.read(ride.connection, sorted(events))
@@ -131,6 +140,7 @@ class Stage:
                 await self._decider.write(ride.connection, applied, confirmed=ride.take())
         except Exception as error:
             if fault(error) is not Fault.AGAIN:
+                self.unheard.note([applied] if applied else ())
                 raise
             metrics.BATCH_REPEATS.add(1, self.name)
             return False
@@ -142,11 +152,15 @@ class Stage:
 
     async def _publish(self, applied: Applied, published: CrashPoint) -> None:
         """Counts what was committed, and starts to publish it."""
-        self.windows.note(applied)
-        report(applied, of_replies=self.name == "replies")
-        if any(_is_claimable(decision.record) for _, decision in applied.decisions):
-            self.claimable.set()
-        await self._relay.send(applied.messages, applied.outbox_id, published)
+        try:
+            self.windows.note(applied)
+            report(applied, of_replies=self.name == "replies")
+            if any(_is_claimable(decision.record) for _, decision in applied.decisions):
+                self.claimable.set()
+            await self._relay.send(applied.messages, applied.outbox_id, published)
+        except Exception:
+            self.unheard.note([applied])
+            raise
 
     async def apply(
         self, work: Work, events: Mapping[int, Sequence[Event]], *, continuing: bool = False

@@ -16,6 +16,9 @@ EVERY: Final = timedelta(seconds=10)
 _SILENT_LEASES: Final = 4
 """A row is removed after so many lease times of silence; until then it shows who was lost."""
 
+_UNREVIVED_SECONDS: Final = 86_400.0
+"""Until then a supervisor may still come that brings forward what it sent; a deadline is rarely as long."""
+
 
 class Upkeep:
     """Small, repeatable clean-ups, each in a transaction of its own."""
@@ -43,7 +46,9 @@ class Upkeep:
     async def tidy(self) -> None:
         """Removes lapsed leases, commands without an order, marks of deliveries that never came again."""
         async with self._session.transaction() as connection:
-            await statement("remove_lapsed_instances").rows(connection, grace_seconds=self._silence)
+            await statement("remove_lapsed_instances").rows(
+                connection, grace_seconds=self._silence, unrevived_seconds=self._silence + _UNREVIVED_SECONDS
+            )
             await statement("fold_admission").rows(connection, instance=self._instance)
         async with self._session.connection() as connection:
             await statement("forget_commands").rows(connection)

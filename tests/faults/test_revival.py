@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.faults.cluster import Cluster
+from tests.faults.commit_proxy import CommitProxy
 from tests.waiting import eventually_true
 from triumvir.testing import Call
 
@@ -80,6 +82,95 @@ async def test_a_scheduler_that_stops_in_order_revives_nothing(cluster: Cluster)
     await cluster.services["scheduler"].restart()
     await order.result(timeout=90)
     assert await revivals(cluster) == 0
+    await cluster.assert_sound(ends=False)
+
+
+@pytest.fixture
+async def proxy(cluster: Cluster) -> AsyncIterator[CommitProxy]:
+    proxy = CommitProxy(cluster.settings.database_url)
+    await proxy.start()
+    yield proxy
+    await proxy.stop()
+
+
+@pytest.mark.parametrize("stage", ["claims", "replies"])
+async def test_what_a_handler_that_raised_has_committed_is_sent_soon_and_continues_its_retries(
+    cluster: Cluster, proxy: CommitProxy, stage: str
+) -> None:
+    cluster.tune(**PATIENT)
+    await cluster.start(TRIUMVIR_DATABASE_URL=proxy.url)
+    await (await cluster.load.submit_one("heard")).result(timeout=90)
+    assert await revivals(cluster) == 0
+    proxy.swallow(f"triumvir scheduler {stage}", 1)
+    order = await cluster.load.submit_one("unheard")
+    await order.result(timeout=90)
+    assert proxy.swallowed == {f"triumvir scheduler {stage}": 1}
+    said = await cluster.database.fetch(
+        "select why from transitions join orders using (no) where order_id = $1 and (why like $2 or why like $3)"
+        " order by n",
+        order.order_id,
+        FORWARD,
+        "request sent again%",
+    )
+    assert [row["why"].removeprefix("the commit was not heard of, and ") for row in said] == [
+        "nothing may have been sent; retry 1 is brought forward",
+        "request sent again, retry 1",
+    ]
+    await cluster.database.execute("update outbox set lease = clock_timestamp()")
+    await cluster.assert_sound(ends=False)
+
+
+async def test_a_handler_that_raises_before_its_commit_has_nobody_wait_for_an_interval(
+    cluster: Cluster,
+) -> None:
+    cluster.tune(**PATIENT)
+    await cluster.start()
+    await cluster.database.execute(
+        "create function stumble() returns trigger language plpgsql as $$ begin"
+        " perform nextval('stumbles'); raise exception 'not today' using errcode = 'object_not_in_prerequisite_state';"
+        " end $$"
+    )
+    await cluster.database.execute("create sequence stumbles")
+    await cluster.database.execute(
+        "create trigger stumble before update on steps for each row"
+        " when (old.step_no = 2 and old.state = 'running' and new.state <> 'running') execute function stumble()"
+    )
+    order = await cluster.load.submit_one("good")
+
+    async def has_raised() -> bool:
+        return int(await cluster.database.fetchval("select last_value from stumbles")) >= 3
+
+    await eventually_true(has_raised, within=90, what="the handler to raise again and again")
+    await cluster.database.execute("drop trigger stumble on steps")
+    await order.result(timeout=90)
+    assert (await only_order(cluster))["retries"] == 0
+    assert await revivals(cluster) == 0, "the reply is in hand: nothing has to be sent again"
+    await cluster.assert_sound(ends=False)
+
+
+async def test_orders_of_a_scheduler_that_died_while_every_supervisor_was_away_are_revived_when_one_is_back(
+    cluster: Cluster,
+) -> None:
+    cluster.tune(**PATIENT)
+    await cluster.start()
+    assert await cluster.services["supervisor"].stop() == 0
+    scheduler = await cluster.arm("scheduler", "scheduler.claim.after_commit", 1)
+    order = await cluster.load.submit_one("good")
+    assert await scheduler.dies()
+    dead = (await only_order(cluster))["touched_by"]
+    lapsed = (
+        "update instances set lease_until = clock_timestamp() - interval '1 hour' where id = $1 returning 1"
+    )
+    assert await cluster.database.fetchval(lapsed, dead) == 1
+    await cluster.services["supervisor"].restart()
+    await order.result(timeout=90)
+    assert await revivals(cluster) == 1
+
+    async def is_tidied() -> bool:
+        return await cluster.database.fetchval("select 1 from instances where id = $1", dead) is None
+
+    await eventually_true(is_tidied, within=90, what="the row of the dead one to go")
+    await cluster.database.execute("update outbox set lease = clock_timestamp()")
     await cluster.assert_sound(ends=False)
 
 

@@ -56,7 +56,7 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
         case RetryDue():
             undo_retry_due(draft) if undoing else retry_due(draft)
         case Revived():
-            undos_revived(draft) if undoing else revived(draft)
+            undos_revived(draft, event) if undoing else revived(draft, event)
         case Expired(begun, calls):
             if undoing:
                 undos_expired(draft, event)

@@ -27,7 +27,9 @@ class RetryDue:
 
 @dataclass(frozen=True, slots=True)
 class Revived:
-    """The process that sent the order's request is gone: its lease lapsed."""
+    """Whoever sent the order's request is gone: its lease lapsed; or it was never sent, as far as ``why`` knows."""
+
+    why: str = "who sent the request is gone"
 
 
 @dataclass(frozen=True, slots=True)

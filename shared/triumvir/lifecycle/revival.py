@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from triumvir.lifecycle.draft import Draft
+from triumvir.lifecycle.events import Revived
 from triumvir.lifecycle.record import StepRecord
 from triumvir.lifecycle.retry import retry_at
 from triumvir.lifecycle.undoing import waits_for_undos
 from triumvir.lifecycle.waiting import waiting_step
 
 
-def revived(draft: Draft) -> None:
+def revived(draft: Draft, event: Revived) -> None:
     """The next retry of an unanswered request is due ``recovery_delay`` from now, if it was due later. The count of
     retries goes on, so that where none is left nothing happens; nor where the request was answered, or the delay is 0.
     """
@@ -29,13 +30,13 @@ def revived(draft: Draft) -> None:
     if record.complete_by is None or record.complete_by <= due:
         return
     draft.move(
-        f"who sent the request is gone; retry {record.retries + 1} is brought forward",
+        f"{event.why}; retry {record.retries + 1} is brought forward",
         step_no=record.step,
         wake_at=due,
     )
 
 
-def undos_revived(draft: Draft) -> None:
+def undos_revived(draft: Draft, event: Revived) -> None:
     """The same for each undo that is not answered yet, by its own policy."""
     brought = [
         replace(entry, undo_wake_at=due)
@@ -46,7 +47,7 @@ def undos_revived(draft: Draft) -> None:
         draft.set_step(entry)
     for entry in brought:
         draft.move(
-            f"who sent the request is gone; retry {entry.undo_retries + 1} is brought forward",
+            f"{event.why}; retry {entry.undo_retries + 1} is brought forward",
             step_no=entry.step_no,
             **waits_for_undos(draft),
         )

@@ -131,11 +131,26 @@ async def test_only_instances_whose_lease_runs_are_live(connection: asyncpg.Conn
 async def test_an_instance_that_fell_silent_is_removed_after_its_grace(
     connection: asyncpg.Connection,
 ) -> None:
-    await live_instance(connection, seconds=-1000)
+    gone = await live_instance(connection, seconds=-1000)
     recent = await live_instance(connection, seconds=-1)
-    removed = await statement("remove_lapsed_instances").rows(connection, grace_seconds=500.0)
-    assert len(removed) == 1
+    await connection.execute("update instances set revived = true")
+    removed = await statement("remove_lapsed_instances").rows(
+        connection, grace_seconds=500.0, unrevived_seconds=5000.0
+    )
+    assert [row["id"] for row in removed] == [gone]
     assert await connection.fetchval("select id from instances") == recent
+
+
+async def test_an_instance_whose_orders_nobody_revived_yet_stays_but_not_for_ever(
+    connection: asyncpg.Connection,
+) -> None:
+    unrevived = await live_instance(connection, seconds=-1000)
+    forgotten = await live_instance(connection, seconds=-9000)
+    removed = await statement("remove_lapsed_instances").rows(
+        connection, grace_seconds=500.0, unrevived_seconds=5000.0
+    )
+    assert [row["id"] for row in removed] == [forgotten]
+    assert await connection.fetchval("select id from instances") == unrevived
 
 
 async def test_orders_that_were_begun_are_found_among_new_ones_when_they_are_due(

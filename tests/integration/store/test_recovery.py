@@ -98,6 +98,28 @@ async def test_two_supervisors_never_lock_one_order(
         assert await _lock_expired(other, rows) == []
 
 
+async def test_a_batch_of_unknown_end_is_found_landed_only_where_it_is_committed_and_still_waited_for(
+    connection: asyncpg.Connection,
+) -> None:
+    nos = await make_orders(connection, ["landed", "rolled-back", "answered"])
+    before = {no: (await _read(connection, no))[1] for no in nos}
+    moment = Moment((await _read(connection, nos[0]))[0], uuid4())
+    made = {no: decide(record, WORKFLOW, Claimed(), moment, Policy()) for no, record in before.items()}
+    committed = {no: made[no] for no in (nos[0], nos[2])}
+    await orders.write(connection, before, committed, orders.Riders(), who="test", instance=uuid4())
+    await connection.execute("update orders set sent_at = sent_at + interval '1 s' where no = $1", nos[2])
+    found = await statement("landed_moves").rows(
+        connection,
+        nos=nos,
+        ns=[made[no].log[-1].n for no in nos],
+        ats=[made[no].log[-1].at for no in nos],
+        locks=[made[no].record.locked_by for no in nos],
+        sent_at=[made[no].record.sent_at for no in nos],
+        retries=[made[no].record.retries for no in nos],
+    )
+    assert [row["no"] for row in found] == [nos[0]]
+
+
 async def test_nothing_of_a_batch_is_written_if_one_of_its_orders_moved(
     connection: asyncpg.Connection,
 ) -> None:

@@ -17,8 +17,11 @@ delete from instances where id = :id::uuid;
 select id, service, operations, slots from instances where lease_until > clock_timestamp();
 
 -- name: remove_lapsed_instances
--- Instances that fell silent long enough ago that nobody still asks for their lease.
-delete from instances where lease_until < clock_timestamp() - make_interval(secs => :grace_seconds::float8)
+-- Instances that fell silent long enough ago that nobody still asks for their lease. One whose requests were not
+-- brought forward yet stays for that, but not for ever.
+delete from instances
+where lease_until < clock_timestamp() - make_interval(secs => :grace_seconds::float8)
+  and (revived or lease_until < clock_timestamp() - make_interval(secs => :unrevived_seconds::float8))
 returning id, service;
 
 -- name: lapsed_instances

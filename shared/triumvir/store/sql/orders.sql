@@ -25,6 +25,15 @@ select clock_timestamp() as now,
 from orders o left join steps s on s.no = o.no
 where o.no = any(:nos::bigint[]) order by o.no, s.step_no;
 
+-- name: landed_moves
+-- Of these history rows the ones that were committed, if their order still waits for what was sent with them.
+select o.no
+from unnest(:nos::bigint[], :ns::int[], :ats::timestamptz[], :locks::uuid[], :sent_at::timestamptz[], :retries::int[]
+) as k(no, n, at, locked_by, sent_at, retries)
+join orders o on o.no = k.no and o.locked_by = k.locked_by and o.sent_at = k.sent_at and o.retries = k.retries
+where exists (select from transitions t where t.no = k.no and t.n = k.n and t.at = k.at)
+order by o.no;
+
 -- name: read_documents
 -- The payloads of these orders; nothing is locked.
 select d.client, d.order_id, d.payload
