@@ -330,7 +330,7 @@ WORKFLOWS = [
     Workflow("fan", 1, list(_fan()), on_error="compensate", undo_order="parallel"),
     Workflow("in-turn", 1, list(_fan()), on_error="compensate"),
     Workflow("ranks", 1, list(_fan(2, 1, 1)), on_error="compensate", undo_order="by-rank"),
-    Workflow("solo", 1, list(_steps("lab", "a"))),
+    *(Workflow(name, 1, list(_steps("lab", "a"))) for name in ("solo", "table")),
     Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),
     Workflow("hasty-trio", 1, list(_steps("lab", "a", "b", within=_HASTY)), on_error="compensate"),
     Workflow("ghost", 1, list(_steps("ghost", "a"))),

@@ -20,6 +20,11 @@ timeout-duration = "3s"
 initial-retry-interval = "900ms"
 max-retries = 2
 jitter-factor = 0
+["table.a.a"]
+timeout-duration = "10s"
+initial-retry-interval = "3s"
+max-retries = 2
+jitter-factor = 0
 ["trio.Any.Any"]
 max-retries = 0
 timeout-duration = "2500ms"
@@ -54,17 +59,23 @@ async def bench(suite: Suite) -> AsyncIterator[Workbench]:
         yield bench
 
 
-async def test_the_reference_table_of_retries_holds_before_a_real_broker(bench: Workbench) -> None:
-    """Three tenths of its times: sent at 0, again at 3 and 6, given up at 10."""
-    order = await bench.submit("solo", {"a": ["hang", "ok"]})
-    detail = await bench.until_state(order.order_id, "processed", within=60)
-    whys = [row.why for row in detail.history]
-    first = detail.history[whys.index("run a")]
-    again = [row for row in detail.history if row.why.startswith("request sent again")]
-    assert [row.why for row in again] == ["request sent again, retry 1", "request sent again, retry 2"]
-    failed = next(row for row in detail.history if "attempt failed" in row.why)
-    least = [timedelta(milliseconds=ms) for ms in (900, 1800, 3000)]
-    assert [row.at - first.at >= due for row, due in zip([*again, failed], least, strict=True)] == [True] * 3
+@pytest.mark.parametrize(("workflow", "scale"), [("solo", 0.3), ("table", 1.0)])
+async def test_the_reference_table_of_retries_holds_before_a_real_broker(
+    workflow: str, scale: float, bench: Workbench
+) -> None:
+    """Sent at 0, again at 3 and 6, given up at 10 s: at three tenths of these times, and at these."""
+    retries, timeout = [scale * timedelta(seconds=due) for due in (3, 6)], scale * timedelta(seconds=10)
+    requests = await bench.requests("lab")
+    order = await bench.submit(workflow, {"a": ["hang", "ok"]})
+    detail = await bench.until_state(order.order_id, "processed", within=90)
+    sent = await requests.of(order.order_id, attempt=2)
+    assert [(each["attempt"], each["retry"]) for each in sent] == [(1, 0), (1, 1), (1, 2), (2, 0)]
+    after = [timeout - timedelta(milliseconds=each["time_left_ms"]) for each in sent[:3]]
+    assert after[0] == timedelta(0)
+    assert [due <= at < timeout for due, at in zip(retries, after[1:], strict=True)] == [True] * 2
+    first = next(row.at for row in detail.history if row.why == "run a")
+    failed = next(row.at for row in detail.history if "attempt failed" in row.why)
+    assert failed - first >= timeout
     assert [call.attempt for call in bench.calls(order.order_id)] == [1, 2]
 
 

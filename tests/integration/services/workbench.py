@@ -15,6 +15,7 @@ from tests.integration.services.lab import Call, calls, open_gate
 from tests.servers import SCHEMA, blocking
 from tests.services import Account, Suite
 from tests.waiting import eventually
+from triumvir.broker import agent_queue
 from triumvir.client import Client, Order
 from triumvir.store.reads import OrderDetail, Reads
 
@@ -82,6 +83,25 @@ class Sender:
         await eventually(lambda: count() == times, what=f"{times} of {members}")
 
 
+@dataclass
+class Requests:
+    """Every request that reaches an agent's queue, whatever the agent does with it."""
+
+    seen: list[dict[str, Any]] = field(default_factory=list)
+
+    async def of(self, order_id: str, attempt: int) -> list[dict[str, Any]]:
+        """Those of an order as they came, once one of this attempt is among them."""
+
+        def find() -> list[dict[str, Any]]:
+            return [body for body in self.seen if body["order_id"] == order_id]
+
+        await eventually(
+            lambda: any(body["attempt"] == attempt for body in find()),
+            what=f"attempt {attempt} of {order_id}",
+        )
+        return find()
+
+
 class Workbench:
     """``async with Workbench(suite, account) as bench``."""
 
@@ -134,6 +154,18 @@ class Workbench:
         connection = await aio_pika.connect(self.suite.settings.broker_url)
         self._stack.push_async_callback(connection.close)
         return await connection.channel(on_return_raises=True)
+
+    async def requests(self, agent: str) -> Requests:
+        """What is sent to an agent from now on: a queue of the test's own gets a copy of each."""
+        channel, requests = await self.internal(), Requests()
+        queue = await channel.declare_queue(exclusive=True)
+        await queue.bind(await channel.get_exchange("triumvir", ensure=False), agent_queue(agent))
+
+        async def note(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            requests.seen.append(json.loads(message.body))
+
+        await queue.consume(note, no_ack=True)
+        return requests
 
     async def publish(self, queue: str, body: bytes, type_: str, message_id: str | None = None) -> None:
         """Publish to an internal queue, as a service would."""
