@@ -114,7 +114,9 @@ async def test_a_step_that_is_not_answered_in_time_is_tried_again_and_told_once(
 
 async def test_a_step_that_fails_too_often_is_given_up(bench: Workbench) -> None:
     order = await bench.submit("hasty", {"a": "hang"})
-    with pytest.raises(OrderHalted, match=r"a failed 2 times: no answer (before the deadline|within the time left)"):
+    with pytest.raises(
+        OrderHalted, match=r"a failed 2 times: no answer (before the deadline|within the time left)"
+    ):
         await order.result(timeout=60)
     assert len(bench.calls(order.order_id)) == 2
     assert (await bench.alert(order.key))["kind"] == "order-halted"
