@@ -111,10 +111,10 @@ class Commands:
         """Applies what is asked of these orders; with a ``problem``, they are set aside instead."""
         await self._stage.fetch(nos)
         async with self._stage.work("command") as work:
-            found = await orders.lock(work.connection, nos)
-            asked = await asked_of(work.connection, found)
+            locked = await orders.lock(work.connection, nos)
+            asked = await asked_of(work.connection, list(locked.histories))
             broken: dict[int, list[Event]] = {no: [Broken(problem or "")] for no in asked.by_order}
-            await self._stage.apply(work, broken if problem else asked.by_order)
+            await self._stage.apply(work, broken if problem else asked.by_order, locked=locked)
             await mark_taken(work.connection, asked)
 
     async def _set_aside(self, no: int, error: Exception) -> None:

@@ -15,6 +15,7 @@ from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.intake import Intake
 from triumvir.runtime.lease import Lease
 from triumvir.runtime.loops import Loop
+from triumvir.runtime.recent import Recent
 from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
@@ -30,7 +31,8 @@ async def serve(chassis: Chassis) -> None:
     definitions, commanded = Definitions(), asyncio.Event()
     relay = Relay(broker.publisher, store.session("outbox"))
     payloads = await orders_database.open_payloads(chassis, store)
-    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions, payloads)
+    recent = Recent(store.connects)
+    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions, payloads, recent)
     view = windows.Windows(store.session("windows"), definitions, limit)
     aside = Undeliverable(store.session("dead letters"), relay, settings)
     shared = stage.Shared(store, relay, decider, view)

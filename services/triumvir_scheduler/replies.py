@@ -68,15 +68,15 @@ class Replies:
     async def _apply_locked(self, replies: Sequence[Reply]) -> None:
         outbox_id: int | None = None
         async with self._stage.work("reply") as work:
-            found = set(await orders.lock(work.connection, {reply.no for reply in replies}))
+            locked = await orders.lock(work.connection, {reply.no for reply in replies})
             events: dict[int, list[Event]] = {}
             for reply in replies:
-                if reply.no in found:
+                if reply.no in locked:
                     events.setdefault(reply.no, []).append(reply.event)
-            orphans = [_orphan(reply) for reply in replies if reply.no not in found]
+            orphans = [_orphan(reply) for reply in replies if reply.no not in locked]
             if orphans:
                 outbox_id = await self._undeliverable.insert(work.connection, orphans)
-            await self._stage.apply(work, events, continuing=True)
+            await self._stage.apply(work, events, continuing=True, locked=locked)
         if outbox_id is not None:
             await self._undeliverable.tell(orphans, outbox_id)
 

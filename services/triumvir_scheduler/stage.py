@@ -16,7 +16,7 @@ from triumvir.runtime.decisions import Decider
 from triumvir.runtime.relay import Relay, Ride
 from triumvir.store import orders
 from triumvir.store.faults import Fault, fault
-from triumvir.store.orders import Found
+from triumvir.store.orders import Found, Locked
 from triumvir.store.session import Store
 from triumvir.store.statements import Connection
 from triumvir.telemetry import metrics
@@ -131,17 +131,20 @@ class Stage:
         applied: Applied | None = None
         try:
             async with self._relay.statement(self._session) as ride:
-                found = await orders.read(ride.connection, sorted(events))
+                found = await self._few(ride.connection, sorted(events))
                 if found is None or len(found.records) < len(events) or not fits(found):
                     return False
                 in_turn = {no: [events[no]] for no in found.records}
                 applied = await self._decider.decide(ride.connection, found, in_turn, reason)
+                if not all(decision.changed for _, decision in applied.decisions):
+                    return False  # no write would tell that one was remembered as it is no more
                 crash_point(before)
                 await self._decider.write(ride.connection, applied, confirmed=ride.take())
         except Exception as error:
             if fault(error) is not Fault.AGAIN:
                 self.unheard.note([applied] if applied else ())
                 raise
+            self._decider.recent.forget(events)
             metrics.BATCH_REPEATS.add(1, self.name)
             return False
         crash_point(after)
@@ -150,28 +153,49 @@ class Stage:
         await self._publish(applied, published)
         return True
 
+    async def _few(self, connection: Connection, nos: Sequence[int]) -> Found | None:
+        """What these orders are, by this process' memory or by a look at them; whether it still holds, their write
+        will tell.
+        """
+        recent = self._decider.recent
+        now, records = recent.now(), recent.all_of(nos)
+        if now is not None and records is not None:
+            return Found(now, records, {}, frozenset())
+        found = await orders.read(connection, nos)
+        if found is not None:
+            recent.note(found.now)
+        return found
+
     async def _publish(self, applied: Applied, published: CrashPoint) -> None:
-        """Counts what was committed, and starts to publish it."""
+        """Starts to publish what was committed, remembers it, and counts it."""
         try:
+            self._decider.recent.keep(decision.record for _, decision in applied.decisions)
             self.windows.note(applied)
+            await self._relay.send(applied.messages, applied.outbox_id, published)
             report(applied, of_replies=self.name == "replies")
             if any(_is_claimable(decision.record) for _, decision in applied.decisions):
                 self.claimable.set()
-            await self._relay.send(applied.messages, applied.outbox_id, published)
         except Exception:
             self.unheard.note([applied])
             raise
 
     async def apply(
-        self, work: Work, events: Mapping[int, Sequence[Event]], *, continuing: bool = False
+        self,
+        work: Work,
+        events: Mapping[int, Sequence[Event]],
+        *,
+        continuing: bool = False,
+        locked: Locked | None = None,
     ) -> Applied | None:
-        """Lets the heart decide on locked orders; None if there are none."""
+        """Lets the heart decide on locked orders; None if there are none. ``locked``: what locking them told."""
         if not events:
             return None
         metrics.BATCH_SIZE.record(len(events), self.name)
         reason = work.reservation.reason_to_continue if continuing else work.reservation.reason_to_hold
         confirmed = work.ride.take()
-        applied = await self._decider.apply(work.connection, events, reason, confirmed=confirmed)
+        applied = await self._decider.apply(
+            work.connection, events, reason, confirmed=confirmed, locked=locked
+        )
         work.applied.append(applied)
         return applied
 
@@ -190,14 +214,14 @@ class Stage:
 
         async def run(part: Sequence[int]) -> None:
             async with self.work(point) as work:
-                found = await orders.lock(work.connection, part)
-                await self.apply(work, {no: [event] for no in found})
+                locked = await orders.lock(work.connection, part)
+                await self.apply(work, {no: [event] for no in locked.histories}, locked=locked)
 
         async def set_aside(no: int, error: Exception) -> None:
             async with self.work(point) as work:
-                found = await orders.lock(work.connection, [no])
+                locked = await orders.lock(work.connection, [no])
                 problem = Broken(f"{type(error).__name__}: {error}")
-                await self.apply(work, {no: [problem] for no in found})
+                await self.apply(work, {no: [problem] for no in locked.histories}, locked=locked)
 
         await run_batch(self.name, nos, run, set_aside)
 

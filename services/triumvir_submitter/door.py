@@ -195,6 +195,8 @@ class Door:
         if done.accepted.new or done.commands:
             new = [fact.no for fact in done.accepted.new]
             await self._relay.send([hints.wake(commands=bool(done.commands), orders=new)], None)
+        about = [message for letter in done.refused for message in letters.messages(letter)]
+        await self._relay.send([*done.messages, *about], outbox_id, after)
         for fact in done.accepted.new:
             metrics.ORDERS_ACCEPTED.add(1, fact.workflow)
             metrics.STATUSES.add(1, "received")
@@ -202,8 +204,6 @@ class Door:
         for letter in done.refused:
             metrics.ORDERS_REFUSED.add(1, letter.reason)
         letters.report(done.refused)
-        about = [message for letter in done.refused for message in letters.messages(letter)]
-        await self._relay.send([*done.messages, *about], outbox_id, after)
 
     def _sort(self, items: Sequence[Item]) -> Sorted:
         found = Sorted()

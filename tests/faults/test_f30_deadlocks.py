@@ -58,7 +58,7 @@ async def worker(settings: Settings, nos: list[int], seed: int, barrier: asyncio
             }
             await barrier.wait()
             async with session.transaction() as connection:
-                assert await orders.lock(connection, mine) == sorted(mine)
+                assert sorted((await orders.lock(connection, mine)).histories) == sorted(mine)
                 await decider.apply(connection, asked)
     finally:
         await session.close()

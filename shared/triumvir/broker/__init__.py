@@ -4,7 +4,7 @@ from triumvir.broker.connection import Connection, connect
 from triumvir.broker.consumer import Consumer
 from triumvir.broker.declare import declare
 from triumvir.broker.messages import Delivery, Outcome, OutMessage
-from triumvir.broker.publisher import Publisher
+from triumvir.broker.publisher import Publisher, Publishing
 from triumvir.broker.topology import (
     ALERTS,
     DEAD_EXCHANGE,
@@ -43,6 +43,7 @@ __all__ = [
     "OutMessage",
     "Outcome",
     "Publisher",
+    "Publishing",
     "QueueSpec",
     "Topology",
     "agent_queue",

@@ -120,10 +120,15 @@ class Connection:
         self._callbacks.add(callback)
         return lambda: self._callbacks.discard(callback)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is connected and not blocked by an alarm of the broker."""
+        transport = self._robust.transport
+        return transport is not None and self.is_open and is_ready(transport.connection)
+
     async def ready(self, timeout: float) -> None:
         """Return once connected and not blocked by an alarm of the broker. Raises BrokerError after ``timeout`` s."""
-        transport = self._robust.transport
-        if transport is not None and self.is_open and is_ready(transport.connection):
+        if self.is_ready:
             return  # as a rule: without a task, for every publish asks
         try:
             async with asyncio.timeout(timeout):

@@ -37,7 +37,8 @@ class Publisher:
         self._max_body = max_body
         self._lane: Lane | None = None
         self._turn = asyncio.Lock()
-        self._calls: dict[_Call, float] = {}
+        self._calls: dict[Publishing, float] = {}
+        self._unsent: set[Publishing] = set()
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def publish(self, messages: Sequence[OutMessage]) -> list[Outcome]:
@@ -46,19 +47,34 @@ class Publisher:
         Order is kept among the messages of one call, and from one call to the next, except around a message whose
         id is still in flight: it waits for the first. Cancelling the call leaves what was sent in flight: unknown.
         """
-        outcomes = [Outcome.UNKNOWN] * len(messages)
-        sendable: list[int] = []
+        return await self.finish(self.start(messages))
+
+    def start(self, messages: Sequence[OutMessage]) -> Publishing:
+        """The first half of :meth:`publish`, to be finished by :meth:`finish`: if the channel takes them, the messages
+        are on their way when this returns, before anything else of this process runs.
+        """
+        call = Publishing(messages, _now() + self._timeout)
         for index, message in enumerate(messages):
             fault = fault_of(message, self._connection.user, self._max_body)
             if fault is None:
-                sendable.append(index)
+                call.left.append(index)
             else:
-                outcomes[index] = refuse(message, fault)
-        if sendable:
-            await self._publish(_Call(messages, outcomes, _now() + self._timeout), sendable)
-        for outcome, count in Counter(outcomes).items():
+                call.outcomes[index] = refuse(message, fault)
+        if call.left:
+            self._calls[call] = _now()
+            if self._lane is not None and self._takes_now(self._lane):
+                call.volley, call.left = self._lane.start(messages, call.left)
+            else:
+                self._unsent.add(call)
+        return call
+
+    async def finish(self, call: Publishing) -> list[Outcome]:
+        """Send what :meth:`start` could not, and wait for what became of all: an outcome for each message."""
+        if call in self._calls:
+            await self._publish(call)
+        for outcome, count in Counter(call.outcomes).items():
             metrics.PUBLISHES.add(count, outcome.value)
-        return outcomes
+        return call.outcomes
 
     def oldest_unconfirmed_age(self) -> float:
         """Seconds since the oldest publish that has no answer yet was asked for; 0.0 if there is none.
@@ -78,31 +94,33 @@ class Publisher:
             lane.cut_off()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
-    async def _publish(self, call: _Call, indexes: list[int]) -> None:
-        self._calls[call] = _now()
+    async def _publish(self, call: Publishing) -> None:
         try:
-            suspects = await self._together(call, indexes)
+            suspects = await self._together(call)
             if suspects and self._connection.is_open:
                 await self._apart(call, suspects)
         except BrokerError as error:
-            _log.warning(events.PUBLISH_UNCONFIRMED, messages=len(indexes), problem=str(error))
+            _log.warning(events.PUBLISH_UNCONFIRMED, messages=len(call.messages), problem=str(error))
         finally:
+            self._unsent.discard(call)
             del self._calls[call]
 
-    async def _together(self, call: _Call, indexes: list[int]) -> list[int]:
+    async def _together(self, call: Publishing) -> list[int]:
         """All at once. Returns those whose channel was closed under them: one of them may be the cause."""
-        suspects: list[int] = []
-        while indexes and call.time_left() > 0:
+        suspects = [] if call.volley is None else await call.land(call.volley)
+        while call.left and call.time_left() > 0:
             lane = await self._open_lane(call)
-            volley, waiting = lane.start(call.messages, indexes)
+            volley, waiting = lane.start(call.messages, call.left)
+            self._unsent.discard(call)
             if volley.started:
                 suspects += await call.land(volley)
             else:
-                await lane.one_lands({call.messages[index].message_id for index in waiting}, call.time_left())
-            indexes = waiting
+                ids = {call.messages[index].message_id for index in waiting}
+                await lane.one_lands(ids, call.time_left())
+            call.left = waiting
         return suspects
 
-    async def _apart(self, call: _Call, suspects: list[int]) -> None:
+    async def _apart(self, call: Publishing, suspects: list[int]) -> None:
         """Halve until the message that closes its channel stands alone and is refused; all others get through."""
         groups = _halves(suspects)
         while groups and call.time_left() > 0:
@@ -122,7 +140,7 @@ class Publisher:
             if again:
                 groups.append(again)
 
-    async def _open_lane(self, call: _Call) -> Lane:
+    async def _open_lane(self, call: Publishing) -> Lane:
         """The lane, once there is one and its connection takes more. Calls get it in the order in which they ask.
 
         Raises BrokerError when the call is over first.
@@ -139,6 +157,10 @@ class Publisher:
             raise BrokerError(
                 "RabbitMQ was away or blocked, or took nothing, while the call could wait"
             ) from None
+
+    def _takes_now(self, lane: Lane) -> bool:
+        """Whether a call need not wait for anything: neither for the connection nor for calls that came before."""
+        return not self._unsent and lane.takes_more and self._is_fit(lane) and self._connection.is_ready
 
     async def _fit_lane(self, timeout: float) -> Lane:
         """The one there is, or a new one."""
@@ -165,15 +187,20 @@ class Publisher:
         task.add_done_callback(self._retiring.discard)
 
 
-class _Call:
-    """One call of publish(): its messages, what became of them, and until when it waits."""
+class Publishing:
+    """One call of publish(): its messages, what became of them, and until when it waits.
 
-    __slots__ = ("deadline", "messages", "outcomes")
+    ``volley``: what was sent at once. ``left``: the indexes of what is still to be sent.
+    """
 
-    def __init__(self, messages: Sequence[OutMessage], outcomes: list[Outcome], deadline: float) -> None:
+    __slots__ = ("deadline", "left", "messages", "outcomes", "volley")
+
+    def __init__(self, messages: Sequence[OutMessage], deadline: float) -> None:
         self.messages = messages
-        self.outcomes = outcomes
+        self.outcomes = [Outcome.UNKNOWN] * len(messages)
         self.deadline = deadline
+        self.volley: Volley | None = None
+        self.left: list[int] = []
 
     def time_left(self) -> float:
         """Seconds; a little more than none once it is over, so that no wait becomes endless."""

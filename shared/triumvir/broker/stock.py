@@ -76,6 +76,10 @@ class StockLane:
         return self._closed_because
 
     @property
+    def takes_more(self) -> bool:
+        return True
+
+    @property
     def in_flight(self) -> int:
         return len(self._flights)
 

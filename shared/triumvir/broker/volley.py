@@ -78,6 +78,10 @@ class Lane(Protocol):
         """Why the channel closed, as the broker put it."""
 
     @property
+    def takes_more(self) -> bool:
+        """Whether :meth:`room` would return at once."""
+
+    @property
     def in_flight(self) -> int:
         """How many publishes have no answer yet."""
 

@@ -34,11 +34,12 @@ from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.outgoing import StatusFact
 from triumvir.runtime.payloads import Payloads
 from triumvir.runtime.policy_file import read_policies
+from triumvir.runtime.recent import Recent
 from triumvir.runtime.refs import AlertRef, Ref, RequestRef, StatusRef, write
 from triumvir.settings import Settings
 from triumvir.store import orders
 from triumvir.store.documents import AWAY
-from triumvir.store.orders import Found, Riders
+from triumvir.store.orders import Found, Locked, Riders
 from triumvir.store.statements import Connection
 from triumvir.telemetry import events as log_events
 from triumvir.telemetry.logs import get_logger
@@ -93,6 +94,7 @@ class Decider:
         settings: Settings,
         definitions: Definitions,
         payloads: Payloads | None = None,
+        recent: Recent | None = None,
     ) -> None:
         self._who = f"{service}:{str(instance)[:8]}"
         self._instance = instance
@@ -100,6 +102,7 @@ class Decider:
         self._policy = policy_of(settings)
         self._definitions = definitions
         self.payloads = payloads or Payloads()
+        self.recent = recent or Recent(lambda: 0)
         self.paused: Callable[[str, int], str | None] = lambda workflow, version: None
         """What holds the orders of a workflow's version; for who dispatches, which supervisors do not."""
 
@@ -110,17 +113,26 @@ class Decider:
         hold_reason: HoldReason = NO_HOLDS,
         *,
         confirmed: Sequence[int] = (),
+        locked: Locked | None = None,
     ) -> Applied:
         """Applies each order's events in order of arrival, in the caller's transaction and under its locks.
 
-        ``confirmed``: outbox rows that are deleted in the same write.
+        ``confirmed``: outbox rows that are deleted in the same write. ``locked``: what locking them told, if it did.
         """
-        found = await orders.read(connection, list(events))
-        if found is None:
-            raise StoreError(f"orders {list(events)[:5]} are gone although they are locked")
+        found = await self._found(connection, list(events), locked)
         applied = await self.decide(connection, found, events, hold_reason)
         await self.write(connection, applied, confirmed=confirmed)
         return applied
+
+    async def _found(self, connection: Connection, nos: Sequence[int], locked: Locked | None) -> Found:
+        """What these locked orders are: remembered, if they are as this process left them, or else read."""
+        known = {} if locked is None else self.recent.still({no: locked.histories[no] for no in nos})
+        if locked is not None and locked.now is not None and len(known) == len(nos):
+            return Found(locked.now, known, {}, frozenset())
+        found = await orders.read(connection, [no for no in nos if no not in known])
+        if found is None:
+            raise StoreError(f"orders {list(nos)[:5]} are gone although they are locked")
+        return Found(found.now, {**known, **found.records}, found.payloads, found.asked) if known else found
 
     async def decide(
         self,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from triumvir.broker import Outcome, OutMessage, Publisher
+from triumvir.broker import Outcome, OutMessage, Publisher, Publishing
 from triumvir.contracts.messages import Status
 from triumvir.runtime.crash import CrashPoint, crash_point
 from triumvir.store.session import Session
@@ -54,11 +54,14 @@ class Relay:
     async def send(
         self, messages: Sequence[OutMessage], outbox_id: int | None, after: CrashPoint | None = None
     ) -> None:
-        """Starts publishing what was just committed; returns once there is room for the next batch."""
+        """Starts publishing what was just committed; returns once there is room for the next batch. As a rule it is
+        on its way then, before whatever caused it is acknowledged.
+        """
         if not messages:
             return
         await self._room.acquire()
-        task = asyncio.create_task(self._publish(messages, outbox_id, after), name="publish")
+        publishing = self._publisher.start(messages)
+        task = asyncio.create_task(self._await_confirms(publishing, outbox_id, after), name="publish")
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
 
@@ -120,16 +123,16 @@ class Relay:
         await self._flush()
         self._flush_not()
 
-    async def _publish(
-        self, messages: Sequence[OutMessage], outbox_id: int | None, after: CrashPoint | None
+    async def _await_confirms(
+        self, publishing: Publishing, outbox_id: int | None, after: CrashPoint | None
     ) -> None:
         try:
-            outcomes = await self._publisher.publish(messages)
+            outcomes = await self._publisher.finish(publishing)
         finally:
             self._room.release()
         if after is not None:
             crash_point(after)
-        if outbox_id is not None and all(map(is_done, messages, outcomes)):
+        if outbox_id is not None and all(map(is_done, publishing.messages, outcomes)):
             self._confirmed.append(outbox_id)
             self._flush_soon()
         self.settled()

@@ -49,10 +49,23 @@ _LOG_COLUMNS: Final = {
 }  # fmt: skip
 
 
-async def lock(connection: Connection, nos: Iterable[int]) -> list[int]:
-    """Locks these orders in key order; returns those that exist."""
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Orders that are locked: the history number of each, and the database's clock once they were (None: there are
+    none).
+    """
+
+    histories: dict[int, int]
+    now: datetime | None
+
+    def __contains__(self, no: int) -> bool:
+        return no in self.histories
+
+
+async def lock(connection: Connection, nos: Iterable[int]) -> Locked:
+    """Locks these orders in key order, as far as they exist."""
     rows = await statement("lock_orders").rows(connection, nos=sorted(set(nos)))
-    return [row["no"] for row in rows]
+    return Locked({row["no"]: row["history"] for row in rows}, rows[-1]["now"] if rows else None)
 
 
 @dataclass(frozen=True, slots=True)

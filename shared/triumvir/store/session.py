@@ -37,6 +37,7 @@ class Session:
         """``name``: of the connection, as Postgres shows it; or how to open another than the usual one."""
         self._connect = partial(connect, settings, name) if isinstance(name, str) else name
         self._connection: asyncpg.Connection | None = None
+        self.connects = 0
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
@@ -84,6 +85,7 @@ class Session:
     async def _open(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._connect()
+            self.connects += 1
         return self._connection
 
 
@@ -125,6 +127,10 @@ class Store:
         session = Session(self._settings, f"{self._service} {stage}")
         self._sessions.append(session)
         return session
+
+    def connects(self) -> int:
+        """How many connections its sessions opened so far: one more after each that was lost."""
+        return sum(session.connects for session in self._sessions)
 
     async def __aenter__(self) -> Store:
         async with self.probe.connection() as connection:

@@ -51,6 +51,10 @@ class FastLane:
         return self._closed_because
 
     @property
+    def takes_more(self) -> bool:
+        return self._takes_more.is_set()
+
+    @property
     def in_flight(self) -> int:
         return len(self._book)
 

@@ -1,7 +1,8 @@
 -- name: lock_orders
--- Locks the orders a batch is about, in key order. Nothing is read here: a statement that locks decides on
--- what it saw before it waited.
-select no from orders where no = any(:nos::bigint[]) order by no for no key update;
+-- Locks the orders a batch is about, in key order, and says how far each has come and what time it is now. Nothing else
+-- is read here: a statement that locks decides on what it saw before it waited, but for the rows that it locks.
+select no, history, clock_timestamp() as now
+from (select no, history from orders where no = any(:nos::bigint[]) order by no for no key update) as locked;
 
 -- name: read_orders
 -- Orders as they are now, once for each of their steps in order (or once without), and the one clock. With those that
