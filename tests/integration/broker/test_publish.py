@@ -29,6 +29,37 @@ async def test_order_is_kept_within_a_call_and_from_call_to_call(room: Room) -> 
     assert numbers(await take(await room.consumer("work", 600), 500)) == list(range(500))
 
 
+async def test_what_is_started_on_an_open_channel_is_on_its_way_at_once(room: Room) -> None:
+    await room.declare(queue_topology("work"))
+    publisher = await room.publisher()
+    assert await publisher.publish([message(0)]) == [CONFIRMED]
+    consumer = await room.consumer("work")
+    started = publisher.start([message(1), message(2)])
+    assert numbers(await take(consumer, 3)) == [0, 1, 2], "although nobody waits for its confirm yet"
+    assert publisher.oldest_unconfirmed_age() > 0
+    assert await publisher.finish(started) == [CONFIRMED, CONFIRMED]
+    assert publisher.oldest_unconfirmed_age() == 0
+
+
+async def test_what_is_started_never_overtakes_what_could_not_be_sent_yet(room: Room) -> None:
+    await room.declare(queue_topology("work"))
+    publisher = await room.publisher()
+    calls = [publisher.start([message(number)]) for number in range(3)]  # no channel is open yet
+    outcomes = await asyncio.gather(*(publisher.finish(call) for call in calls))
+    assert outcomes == [[CONFIRMED]] * 3
+    assert numbers(await take(await room.consumer("work"), 3)) == [0, 1, 2]
+
+
+async def test_an_id_that_is_in_flight_is_started_once_and_waits_the_second_time(room: Room) -> None:
+    await room.declare(queue_topology("work"))
+    publisher = await room.publisher()
+    await publisher.publish([message(0)])
+    first, second = publisher.start([message(1)]), publisher.start([message(1), message(2)])
+    assert await publisher.finish(second) == [CONFIRMED, CONFIRMED]
+    assert await publisher.finish(first) == [CONFIRMED]
+    assert sorted(numbers(await take(await room.consumer("work"), 4))) == [0, 1, 1, 2]
+
+
 async def test_properties_arrive_as_sent(room: Room) -> None:
     await room.declare(queue_topology("work"))
     sent = message(
