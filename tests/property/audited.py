@@ -6,6 +6,8 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
 
+from msgspec import structs
+
 from tests.property.remote import Outcome, Remote, StepKey
 from tests.property.world import World
 from triumvir.contracts.names import Direction
@@ -95,10 +97,10 @@ def _facts(world: World, n: int) -> OrderFacts:
         for (no, step, way), row in world.fleet.inbox.rows.items()
         if no == order.record.no and (row.state != "fenced" or row.refuse_upto)
     }
-    steps: dict[int, Any] = {step.step_no: asdict(step) for step in order.record.steps}
+    steps: dict[int, Any] = {step.step_no: structs.asdict(step) for step in order.record.steps}
     record: Any = {**_members(order.record), "digest": _DIGEST}
     return OrderFacts(record, world.workflow, steps, history, inbox)
 
 
 def _members(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in type(record).__slots__}
+    return structs.asdict(record)

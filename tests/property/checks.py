@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
+
+from msgspec.structs import replace
 
 from tests.property.rules import course
 from triumvir.contracts.messages import StepReply, StepSucceeded

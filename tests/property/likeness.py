@@ -15,6 +15,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 from uuid import UUID
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from tests.property.fleet import Call, Fleet, Instance
@@ -65,7 +66,10 @@ _met: set[type] = set()
 
 @cache
 def _is_shared(kind: type) -> bool:
-    frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    if issubclass(kind, Struct):
+        frozen = kind.__struct_config__.frozen
+    else:
+        frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     shared = frozen or issubclass(kind, (*_SHARED, *_SHARED_TOO)) or kind is FunctionType
     if shared:
         _met.add(kind)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any, Final
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from tests.property.play import play
 from triumvir.contracts.json_text import JsonText

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from msgspec import structs
+
 from tests.property import checks
 from tests.property.fleet import Answer, Call, Fleet, Instance, Request
 from tests.property.remote import Outcome, Remote
@@ -250,7 +252,7 @@ class World:
         """A released hold; no decision is needed for it. Nobody releases an order that an operator paused."""
         if order.record.held_by in (None, PAUSED):
             return False
-        order.record = replace(order.record, held_by=None)
+        order.record = structs.replace(order.record, held_by=None)
         return True
 
     def age(self, order: Order) -> bool:

@@ -8,8 +8,9 @@ a limit of its own, of which its way forward uses nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import OrderRecord, StepRecord

@@ -7,7 +7,8 @@ line goes on behind the alternative. What lies between is passed over.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.record import OrderRecord, StepRecord

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StatusName
@@ -23,8 +25,7 @@ HoldReason = Callable[[str, str], str | None]
 """``(agent, operation)`` to why it cannot be dispatched now, or None if it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """What time, chance and the surroundings bring in: the database's clock, an unused lock, a draw from
     0 to 1, what cannot be dispatched now, the order's payload if its workflow looks at data, why nothing
     of this order can be dispatched now, if so, and what holds it because its workflow is ``paused``, if it is.

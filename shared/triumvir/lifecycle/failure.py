@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from triumvir.contracts.account import to_text
 from triumvir.contracts.messages import Effect, StatusName

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, assert_never
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle import budget
 from triumvir.lifecycle.draft import Draft

@@ -6,9 +6,10 @@ are paused by what a Moment says, see ``Moment.paused`` and ``Moment.hold_reason
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle.dispatch import hold
 from triumvir.lifecycle.draft import PAUSED, Draft

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import Effect, StatusName
@@ -13,8 +15,7 @@ from triumvir.contracts.names import Direction, order_key
 from triumvir.lifecycle.states import State, StepState, UndoState
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(Struct, frozen=True):
     """A step that was dispatched at least once, or skipped; also its entry in the compensation log.
 
     ``effect`` is what all requests *answered or expired so far* say of the remote side. ``state`` is
@@ -68,8 +69,7 @@ class StepRecord:
         return self.calls > 0 or self.effect != "none"
 
 
-@dataclass(frozen=True, slots=True)
-class UnderWay:
+class UnderWay(Struct, frozen=True):
     """A request that is out: first sent, answered until, next sent again (None: not any more), sent again so often."""
 
     step_no: int
@@ -80,8 +80,7 @@ class UnderWay:
     retries: int
 
 
-@dataclass(frozen=True, slots=True)
-class OrderRecord:
+class OrderRecord(Struct, frozen=True):
     """The state record of an order. Times are the database's. ``step`` is the ordinal (from 1) that is being
     run or, while compensating, undone: of several the latest. ``complete_by`` is then the latest deadline of their
     requests, ``wake_at`` the earliest time of a re-send. ``held_at`` means something only while ``held_by`` does.
@@ -199,8 +198,7 @@ def _undo_under_way(step: StepRecord) -> UnderWay:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SendRequest:
+class SendRequest(Struct, frozen=True):
     """Publish a request that the order waits for (again, if ``retry`` > 0).
 
     ``argument`` is what the step selects, None if it takes the payload as it is.
@@ -213,15 +211,13 @@ class SendRequest:
     argument: JsonText | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SendStatus:
+class SendStatus(Struct, frozen=True):
     """Publish the status written in log row ``history``."""
 
     history: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendAlert:
+class SendAlert(Struct, frozen=True):
     """Tell the operators. ``history`` is the log row whose ``why`` is the text."""
 
     kind: Literal[
@@ -233,8 +229,7 @@ class SendAlert:
 Send = SendRequest | SendStatus | SendAlert
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(Struct, frozen=True):
     """One row of ``transitions``: append-only history, and the replay of statuses. ``account``: of an order that could
     not be undone, what was undone and what was not.
     """
@@ -250,8 +245,7 @@ class LogRow:
     account: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What an event means for an order. ``changed`` is False if nothing at all has to be written."""
 
     record: OrderRecord

@@ -4,7 +4,7 @@ but a success that comes late is never forgotten.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
 from triumvir.lifecycle import budget

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.events import Revived

@@ -5,8 +5,9 @@ The first one of its name counts. Whoever sent it is told which: ``signalled`` o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from triumvir.lifecycle.dispatch import run_next_step
 from triumvir.lifecycle.draft import Draft

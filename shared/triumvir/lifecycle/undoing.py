@@ -7,10 +7,11 @@ once every entry is answered or out of time. What is undone stays undone, the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from triumvir.contracts.messages import StepFailed, StepReply, StepSucceeded
 from triumvir.lifecycle import budget

@@ -6,9 +6,10 @@ counted, and a cancel takes effect at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from triumvir.contracts.messages import StatusName
 from triumvir.lifecycle.draft import Draft

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.store.rows import lock, make_orders
 from triumvir.lifecycle import Broken, Claimed, Moment, OrderRecord, Policy, decide

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any, Literal
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import FailureKind, RefusalReason, StepFailed, StepReply, StepSucceeded

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.lifecycle.one_order import START, OneOrder
 from triumvir.contracts.account import UndoAccount, of_text, to_text

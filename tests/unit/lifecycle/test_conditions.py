@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.lifecycle.one_order import OneOrder
 from triumvir.contracts.json_text import JsonText

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.lifecycle.one_order import START, OneOrder
 from triumvir.lifecycle import Expired, OperatorAsked, Policy, PolicyLine, Revived, Shown

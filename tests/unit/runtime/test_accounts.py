@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from triumvir.contracts.account import Account, to_text
 from triumvir.lifecycle import OrderRecord, StepRecord, undo_account

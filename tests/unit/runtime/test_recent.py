@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from triumvir.lifecycle import OrderRecord, StepRecord
 from triumvir.runtime.recent import CLOCK_SECONDS, LARGEST, MOST_ORDERS, Recent

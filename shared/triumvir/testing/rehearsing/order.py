@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import Final, assert_never
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from triumvir.broker import OutMessage, status_queue
 from triumvir.contracts.codec import decode
