@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
+from itertools import zip_longest
 from typing import Any
 
 import aiohttp
@@ -11,7 +13,7 @@ import aiohttp
 from triumvir.agent import Agent, Context, Permanent, Transient
 from triumvir.contracts.names import Direction
 from triumvir.runtime.crash import EXIT_CODE
-from triumvir.workflow import Step, Workflow
+from triumvir.workflow import Step, UndoOrder, Workflow
 
 BOOKINGS = """
 create table public.bookings (
@@ -48,6 +50,16 @@ CHOOSY = Workflow(
     on_error="compensate",
 )
 """The same for orders that say which kind they are; good ones book nothing."""
+
+
+def fan(undo_order: UndoOrder, *ranks: int | None) -> Workflow:
+    """Three steps that are undone in this order, and a seal that may be refused."""
+    steps = [replace(step, undo_rank=rank) for step, rank in zip_longest(TRADE.steps, ranks)]
+    seal = Step("seal", agent="money", operation="seal")
+    return Workflow(f"trade-{undo_order}", 1, [*steps, seal], on_error="compensate", undo_order=undo_order)
+
+
+FANS = (fan("parallel"), fan("by-rank", 2, 1, 2))
 
 goods = Agent("goods")
 money = Agent("money")
@@ -118,6 +130,11 @@ async def charge(ctx: Context, order: dict[str, Any]) -> dict[str, Any]:
 @money.undo("refund")
 async def refund(ctx: Context, order: dict[str, Any], charged: dict[str, Any] | None) -> None:
     await ask(ctx, "undo", order, applies=True)
+
+
+@money.operation("seal")
+async def seal(ctx: Context, order: dict[str, Any]) -> dict[str, Any]:
+    return await ask(ctx, "do", order, applies=True)
 
 
 async def _write(ctx: Context, connection: Any, direction: Direction) -> None:
