@@ -16,6 +16,7 @@ from triumvir.contracts.codec import decode
 from triumvir.contracts.messages import StepCompensate, StepExecute, StepRequest
 from triumvir.contracts.names import order_key
 from triumvir.errors import ContractError
+from triumvir.lifecycle import HIDDEN
 from triumvir.runtime.crash import crash_point
 from triumvir.runtime.gather import Gatherer
 from triumvir.runtime.letters import refused
@@ -183,5 +184,5 @@ def _report(operation: str, request: StepRequest, outcome: Outcome, calls: int) 
         kind=outcome.kind,
         effect=outcome.effect,
         calls=calls,
-        error=outcome.error,
+        error=HIDDEN if request.confidential else outcome.error,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, get_args
 
 from rich.markup import escape as escaped
@@ -84,8 +84,20 @@ def _facts(
         yield "a cancel takes effect at the next answer or deadline"
     for command in commands:
         yield f"{command.kind} asked for {until(command.at, order.now)} ({escaped(command.message_id)}), not yet taken"
+    yield from _handling(order)
     if order.trace is not None and tracing.is_traceparent(order.trace):
         yield f"trace {tracing.trace_id(order.trace)}"
+
+
+def _handling(order: OrderRow) -> Iterator[str]:
+    """How its data is to be handled, by the workflow version it is pinned to."""
+    workflow = Workflow.from_json(order.definition) if order.definition else None
+    if workflow is not None and workflow.is_confidential:
+        yield "confidential: payload, results and errors are shown with --reveal"
+    if workflow is not None and workflow.retention_days is not None:
+        kept = timedelta(days=workflow.retention_days)
+        until_when = f", until {moment(order.ended_at + kept)}" if order.ended_at else " after its end"
+        yield f"to be kept for {workflow.retention_days} days{until_when}"
 
 
 def _agent(order: OrderRow) -> str | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from triumvir.cli import order_view, undo_view
+from triumvir.cli.concealment import concealed
 from triumvir.cli.equipment import settings
 from triumvir.cli.output import NONE, coloured, moment, run, say, show_rows, write_json
 from triumvir.cli.standing import waits_for
@@ -70,13 +71,17 @@ def list_orders(
 def show_order(
     key: Annotated[str, typer.Argument(metavar=KEY_HELP, help="The order's key.")],
     history: Annotated[int, typer.Option(min=0, help="So many of the latest events; 0 shows all.")] = 30,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Data of confidential workflows, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the drawing.")] = False,
 ) -> None:
     """Show one order: its steps (those not started too), calls, effects, undos, and all that happened.
 
+    Of a confidential workflow, payload, results and errors are shown on demand only.
+
     \b
     Example:
       triumvir orders show shop-a/536365
+      triumvir orders show shop-a/536365 --reveal
     """
     client, order_id = split_key(key)
 
@@ -89,6 +94,7 @@ def show_order(
         raise UnknownOrder(
             f"there is no order {key!r}; triumvir orders list --client {client} shows what there is"
         )
+    found = found if reveal else concealed(found)
     if as_json:
         write_json(undo_view.as_json(found))
     else:

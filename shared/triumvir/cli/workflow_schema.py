@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 from triumvir.contracts.names import NAME_PATTERN
 from triumvir.workflow import OnError, UndoOrder
+from triumvir.workflow.classification import MOST_DAYS, Classification
 from triumvir.workflow.durations import DURATION_PATTERN, LONGEST, MILLISECOND
 from triumvir.workflow.expressions import MAX_LENGTH
 from triumvir.workflow.keys import (
@@ -33,6 +34,16 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
     "undo_order": {
         "enum": list(get_args(UndoOrder)),
         "description": "from the last step to the first (default), by undo_rank, or all at the same time",
+    },
+    "classification": {
+        "enum": list(get_args(Classification)),
+        "description": "confidential: its data is in no alert, history or log, and shown on demand only; default open",
+    },
+    "retention_days": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MOST_DAYS,
+        "description": "how long an ended order is to be kept; default without a limit",
     },
     "agent": {**_NAME, "description": "the agent that offers the operation"},
     "operation": {**_NAME, "description": "what the agent runs"},

@@ -28,6 +28,10 @@ def text(workflow: Workflow) -> Iterator[str]:
     waves = [[workflow.step(number).name for number in wave] for wave in _waves(workflow)]
     if waves:
         yield f"     {_undone(workflow)}: {', then '.join(' + '.join(wave) for wave in waves)}"
+    if workflow.is_confidential:
+        yield "     confidential: its data is in no alert, history or log"
+    if workflow.retention_days is not None:
+        yield f"     to be kept for {workflow.retention_days} days after its end"
 
 
 def _waves(workflow: Workflow) -> list[list[int]]:

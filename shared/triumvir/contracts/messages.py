@@ -138,6 +138,8 @@ class _StepRequest(Message):
     fence: BigInt
     attempt: int
     retry: int = 0
+    confidential: bool = False
+    """The data is of a confidential workflow: it is not to be logged, whatever comes of it."""
 
 
 class StepExecute(_StepRequest):

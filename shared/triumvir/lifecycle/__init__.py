@@ -36,6 +36,7 @@ from triumvir.lifecycle.record import (
     StepRecord,
     UnderWay,
 )
+from triumvir.lifecycle.secrecy import HIDDEN
 from triumvir.lifecycle.signals import signal_words
 from triumvir.lifecycle.states import ARROWS, END, LIVE, RESTING, STATUS_OF_STATE, State, is_legal
 from triumvir.lifecycle.waiting import waiting_step
@@ -44,6 +45,7 @@ __all__ = [
     "ANY",
     "ARROWS",
     "END",
+    "HIDDEN",
     "LIVE",
     "PAUSED",
     "RESTING",

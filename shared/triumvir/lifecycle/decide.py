@@ -27,6 +27,7 @@ from triumvir.lifecycle.policy import Policy
 from triumvir.lifecycle.record import Decision, OrderRecord
 from triumvir.lifecycle.replies import replied
 from triumvir.lifecycle.revival import revived, undos_revived
+from triumvir.lifecycle.secrecy import hidden, hidden_event, shown
 from triumvir.lifecycle.signals import signalled
 from triumvir.lifecycle.undoing import undo_claimed, undo_retry_due, undos_expired
 from triumvir.lifecycle.waiting import end_waits, wait_expired
@@ -37,8 +38,10 @@ _ANY: Final = Workflow("any", 1, [Step("any", agent="any", operation="any")])
 
 
 def set_aside(record: OrderRecord, problem: str, moment: Moment, policy: Policy) -> Decision:
-    """What is left to decide for an order that cannot be decided on: it rests, with an alert."""
-    return decide(record, _ANY, Broken(problem), moment, policy)
+    """What is left to decide for an order that cannot be decided on: it rests, with an alert. Its data is treated as
+    confidential, since nobody can say.
+    """
+    return shown(_decided(hidden(record), Broken(problem), _ANY, moment, policy))
 
 
 def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment, policy: Policy) -> Decision:
@@ -46,6 +49,14 @@ def decide(record: OrderRecord, workflow: Workflow, event: Event, moment: Moment
 
     An event that no longer fits the order (stale, doubled, late) changes nothing.
     """
+    if workflow.is_confidential:
+        return shown(_decided(hidden(record), hidden_event(event), workflow, moment, policy))
+    return _decided(record, event, workflow, moment, policy)
+
+
+def _decided(
+    record: OrderRecord, event: Event, workflow: Workflow, moment: Moment, policy: Policy
+) -> Decision:
     draft = Draft(record, workflow, moment, policy)
     undoing = record.state == "compensating"
     match event:

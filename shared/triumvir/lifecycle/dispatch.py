@@ -17,6 +17,7 @@ from triumvir.lifecycle.failure import expired, give_up
 from triumvir.lifecycle.inputs import argument, holds
 from triumvir.lifecycle.record import SendRequest, StepRecord
 from triumvir.lifecycle.retry import retry_at
+from triumvir.lifecycle.secrecy import quiet
 from triumvir.lifecycle.waiting import begin_wait, keep_time_left, take_kept_signal
 from triumvir.workflow import Wait
 
@@ -98,6 +99,7 @@ def _skip(draft: Draft, step_no: int) -> None:
 
 def _cannot_run(draft: Draft, step_no: int, problem: str) -> None:
     before = draft.record.step_record(step_no) or StepRecord(step_no, draft.record.attempt)
+    problem = quiet(draft.workflow, problem)
     draft.set_step(replace(before, state="failed", error=problem))
     _cannot_go_on(draft, step_no, f"{draft.workflow.step(step_no).name} cannot be run: {problem}")
 

@@ -14,6 +14,9 @@ from triumvir.workflow import Workflow
 MOST_OF_A_VALUE: Final = 16 * 1024
 """Characters of a payload, an argument or a result in an alert; a larger one is named instead."""
 MOST_IN_ALL: Final = 256 * 1024
+KEPT_BACK: Final = (
+    "all data: the workflow is confidential, or unknown; triumvir orders show --reveal shows it"
+)
 
 
 def for_client(text: str | None) -> tuple[StepAccount, ...] | None:
@@ -28,11 +31,15 @@ def for_client(text: str | None) -> tuple[StepAccount, ...] | None:
 def for_operators(
     text: str | None, record: OrderRecord | None, workflow: Workflow | None, payload: str | None
 ) -> Account | None:
-    """What an alert tells: all of ``text``, and the data of the order as far as it is at hand and fits."""
+    """What an alert tells: all of ``text``, and the data of the order as far as it is at hand and fits. Data of a
+    confidential workflow, or of one that cannot be read, is not in it.
+    """
     if text is None:
         return None
     steps = of_text(text)
-    return Account(steps=steps) if record is None else with_data(steps, record, workflow, payload)
+    if record is None or workflow is None or workflow.is_confidential:
+        return Account(steps=steps, left_out=(KEPT_BACK,))
+    return with_data(steps, record, workflow, payload)
 
 
 def with_data(

@@ -214,13 +214,25 @@ class Decider:
 
     def _decide(self, record: OrderRecord, event: Event, moment: Moment) -> Decision:
         try:
-            workflow = self._definitions.get(record.workflow, record.version)
-            return decide(record, workflow, event, moment, self._policy)
-        except Exception as error:  # one order's fault must not touch its neighbours
-            cause = type(event).__name__
-            log.exception(log_events.DECISION_FAILED, order=record.key, cause=cause)
-            problem = f"deciding on {cause} failed: {type(error).__name__}: {error}".replace("\x00", "\\0")
+            definition = self._definitions.get(record.workflow, record.version)
+            return decide(record, definition, event, moment, self._policy)
+        except Exception as error:  # noqa: BLE001 - one order's fault must not touch its neighbours
+            problem = self._report(record, event, error)
             return set_aside(record, problem, moment, self._policy)
+
+    def _report(self, record: OrderRecord, event: Event, error: Exception) -> str:
+        """Logs why deciding failed; that in words. Of a confidential order only the kind of error is told."""
+        workflow = self._definitions.find(record.workflow, record.version)
+        secret = workflow is not None and workflow.is_confidential
+        cause, said = type(event).__name__, type(error).__name__ + ("" if secret else f": {error}")
+        log.error(
+            log_events.DECISION_FAILED,
+            order=record.key,
+            cause=cause,
+            error=said,
+            exc_info=None if secret else error,
+        )
+        return f"deciding on {cause} failed: {said}".replace("\x00", "\\0")
 
     def _messages(self, applied: Applied, payloads: Mapping[int, str], now: datetime) -> list[OutMessage]:
         return [

@@ -180,6 +180,7 @@ def _request_members(
         "fence": record.fence,
         "attempt": record.attempt,
         "retry": send.retry,
+        "confidential": workflow.is_confidential,
     }
 
 

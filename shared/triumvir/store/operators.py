@@ -113,6 +113,7 @@ async def apply_workflow(connection: Connection, workflow: Workflow) -> Literal[
     )
 
 
+_WHOLE: Final = ("on_error", "undo_order", "classification", "retention_days")
 _PARTS: Final = (
     "agent", "operation", "undo", "complete_within", "when", "select", "signal", "within", "default",
     "on_timeout", "main_line", "recoverable",
@@ -122,8 +123,10 @@ _PARTS: Final = (
 def differences(before: Workflow, after: Workflow) -> list[str]:
     """What differs, in words: ``step 'charge': undo was 'refund', is None``."""
     found = []
-    if before.on_error != after.on_error:
-        found.append(f"on_error was {before.on_error!r}, is {after.on_error!r}")
+    for part in _WHOLE:
+        was, now = getattr(before, part), getattr(after, part)
+        if was != now:
+            found.append(f"{part} was {_shown(was)}, is {_shown(now)}")
     old, new = ({step.name: step for step in workflow.steps} for workflow in (before, after))
     found += [f"step {name!r} is gone" for name in old if name not in new]
     found += [f"step {name!r} is new" for name in new if name not in old]

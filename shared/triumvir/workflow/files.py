@@ -287,7 +287,7 @@ def _selection(node: Node) -> str:
 
 _READ: Final[dict[str, Callable[[Node], Any]]] = {
     "name": _name, "agent": _name, "operation": _name, "undo": _name, "on_error": _text, "when": _jmespath,
-    "undo_order": _text, "undo_rank": _number,
+    "undo_order": _text, "undo_rank": _number, "classification": _text, "retention_days": _number,
     "version": _number, "complete_within": _duration, "complete_within_ms": _milliseconds, "select": _selection,
     "signal": _name, "within": _duration, "within_ms": _milliseconds, "default": _default,
     "on_timeout": _name, "main_line": _boolean, "recoverable": _boolean,

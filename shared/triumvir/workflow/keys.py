@@ -5,7 +5,15 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final
 
-WORKFLOW_KEYS: Final = ("name", "version", "on_error", "undo_order", "steps")
+WORKFLOW_KEYS: Final = (
+    "name",
+    "version",
+    "on_error",
+    "undo_order",
+    "classification",
+    "retention_days",
+    "steps",
+)
 STEP_KEYS: Final = (
     "name", "agent", "operation", "undo", "undo_rank", "complete_within", "complete_within_ms", "when", "select",
     "on_timeout", "main_line", "recoverable",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from triumvir.errors import DefinitionError
+from triumvir.workflow.classification import Classification, check_classification, check_retention
 from triumvir.workflow.durations import MILLISECOND
 from triumvir.workflow.expressions import Expression, compiled
 from triumvir.workflow.members import compiled_at, is_duration, members_of, require_name, span_of
@@ -20,6 +21,7 @@ from triumvir.workflow.waiting import Wait, wait_of
 
 OnError = Literal["halt", "compensate"]
 MAX_STEPS: Final = 1000
+_OPTIONAL: Final = ("on_error", "undo_order", "classification", "retention_days")
 MAX_ARGUMENTS: Final = 100
 LONGEST_ARGUMENT_NAME: Final = 100
 
@@ -108,7 +110,9 @@ class Workflow:
     names of their own. ``on_error`` is what follows when a step fails for good: ``halt`` (rest in ``error`` until an
     operator decides) or ``compensate`` (undo what was done). ``undo_order``: ``reverse`` undoes one step after another,
     from the last to the first; ``by-rank`` by ``undo_rank``, the lowest first, steps of equal rank at the same time;
-    ``parallel`` all at the same time. Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
+    ``parallel`` all at the same time. ``classification``: what is ``confidential`` is told to nobody but agents and the
+    order's own client; ``retention_days``: how long an ended order is to be kept, None for no limit.
+    Raises :class:`~triumvir.errors.DefinitionError`, naming the fault and the fix.
     """
 
     name: str
@@ -116,6 +120,8 @@ class Workflow:
     steps: Sequence[Stage]
     on_error: OnError = "halt"
     undo_order: UndoOrder = "reverse"
+    classification: Classification = "open"
+    retention_days: int | None = None
 
     def __post_init__(self) -> None:
         require_name(self.name, "workflow name", path=("name",))
@@ -134,6 +140,8 @@ class Workflow:
             problem = f"on_error is {self.on_error!r}; give 'halt' or 'compensate'"
             raise DefinitionError(problem, where=where, path=("on_error",))
         check_undo_order(self.undo_order, where)
+        check_classification(self.classification, where)
+        check_retention(self.retention_days, where)
         if not 1 <= len(self.steps) <= MAX_STEPS:
             problem = f"{len(self.steps)} steps; give 1 to {MAX_STEPS}"
             raise DefinitionError(problem, where=where, path=("steps",))
@@ -168,6 +176,11 @@ class Workflow:
         return self.step(step_no).undo_rank or 0
 
     @property
+    def is_confidential(self) -> bool:
+        """Whether its data may be told to agents and to the order's own client only."""
+        return self.classification == "confidential"
+
+    @property
     def looks_at_data(self) -> bool:
         """Whether deciding on an order needs its payload: a step has a condition or a selection."""
         return any(step.when is not None or step.select is not None for step in self.steps)
@@ -194,6 +207,8 @@ class Workflow:
                 "version": self.version,
                 "on_error": self.on_error,
                 **({} if self.undo_order == "reverse" else {"undo_order": self.undo_order}),
+                **({} if self.classification == "open" else {"classification": self.classification}),
+                **({} if self.retention_days is None else {"retention_days": self.retention_days}),
                 "steps": [_step_members(step) for step in self.steps],
             },
             separators=(",", ":"),
@@ -209,7 +224,7 @@ class Workflow:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DefinitionError(f"not a workflow definition: {error}; give one JSON object") from None
-        members = members_of(value, "workflow", ("name", "version", "steps"), ("on_error", "undo_order"))
+        members = members_of(value, "workflow", ("name", "version", "steps"), _OPTIONAL)
         steps = members.pop("steps")
         if not isinstance(steps, list):
             raise DefinitionError(f"workflow: steps is {steps!r:.80}; give a list of steps")

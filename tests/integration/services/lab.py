@@ -329,6 +329,9 @@ WORKFLOWS = [
     Workflow("trio-halt", 1, list(_steps("lab", "a", "b", "c")), on_error="halt"),
     Workflow("fan", 1, list(_fan()), on_error="compensate", undo_order="parallel"),
     Workflow("in-turn", 1, list(_fan()), on_error="compensate"),
+    Workflow(
+        "secretive", 1, list(_fan()), on_error="compensate", classification="confidential", retention_days=30
+    ),
     Workflow("ranks", 1, list(_fan(2, 1, 1)), on_error="compensate", undo_order="by-rank"),
     *(Workflow(name, 1, list(_steps("lab", "a"))) for name in ("solo", "table")),
     Workflow("hasty", 1, list(_steps("lab", "a", within=_HASTY))),

@@ -101,6 +101,7 @@ _SAMPLES: tuple[AnyMessage, ...] = (
         lock=_LOCK,
         fence=1_772_600_767_890_001,
         attempt=3,
+        confidential=True,
         effect="certain",
         result=JsonText.of({"charge": "c-1"}),
     ),

@@ -6,9 +6,11 @@ import json
 
 from msgspec.structs import replace
 
+import pytest
+
 from triumvir.contracts.account import Account, to_text
 from triumvir.lifecycle import OrderRecord, StepRecord, undo_account
-from triumvir.runtime.accounts import MOST_IN_ALL, MOST_OF_A_VALUE, for_client, for_operators
+from triumvir.runtime.accounts import KEPT_BACK, MOST_IN_ALL, MOST_OF_A_VALUE, for_client, for_operators
 from triumvir.workflow import Step, Workflow
 
 WORKFLOW = Workflow(
@@ -90,12 +92,10 @@ def test_a_selection_that_cannot_be_worked_out_says_why_and_the_rest_is_told() -
     assert found.steps[0].result is not None
 
 
-def test_an_order_whose_definition_cannot_be_read_is_told_with_its_results() -> None:
-    text = to_text(undo_account(ORDER, None))
-    found = for_operators(text, ORDER, None, "{}")
+@pytest.mark.parametrize("workflow", [None, replace(WORKFLOW, classification="confidential")])
+def test_data_of_a_confidential_workflow_or_of_an_unknown_one_is_kept_back(workflow: Workflow | None) -> None:
+    found = for_operators(to_text(undo_account(ORDER, WORKFLOW)), ORDER, workflow, '{"total":5}')
     assert found is not None
-    assert [(step.step, step.result and step.result.text) for step in found.steps] == [
-        ("step-1", '{"shelf":7}'),
-        ("step-2", '"c-1"'),
-        ("step-3", None),
-    ]
+    assert (found.payload, found.left_out) == (None, (KEPT_BACK,))
+    assert {(step.argument, step.result) for step in found.steps} == {(None, None)}
+    assert [step.outcome for step in found.steps] == ["not_undone", "failed", "undone"]
