@@ -12,7 +12,11 @@ from triumvir.errors import BrokerError, BrokerRefused
 
 def plain(error: BaseException) -> str:
     """What happened, in one line."""
-    return str(error) or repr(error) if not isinstance(error, TimeoutError) else "no answer in time"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, StopAsyncIteration):
+        return "the connection was closed at once"
+    return str(error) or repr(error)
 
 
 def read_address(url: str) -> URL:

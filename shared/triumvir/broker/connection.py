@@ -37,6 +37,14 @@ LONGEST_RECONNECT: Final = 10.0
 CHANNEL_ERRORS: Final = (aiormq.AMQPError, OSError, RuntimeError, TimeoutError, asyncio.CancelledError)
 """What using a channel raises when it, or its connection, is closed or closes meanwhile."""
 
+_CONNECT_ERRORS: Final = (
+    aiormq.AMQPError,
+    OSError,
+    RuntimeError,
+    TimeoutError,
+    StopAsyncIteration,  # aiormq, when the other side hung up before the first frame was waited for
+)
+
 _log = get_logger("triumvir.broker")
 
 
@@ -220,7 +228,7 @@ async def connect(
     try:
         async with asyncio.timeout(timeout):
             await robust.connect(timeout=timeout)
-    except (aiormq.AMQPError, OSError, RuntimeError, TimeoutError) as error:
+    except _CONNECT_ERRORS as error:
         await _abandon(robust)
         raise why_not(error, address, timeout) from None
     except BaseException:

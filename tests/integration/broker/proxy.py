@@ -39,6 +39,11 @@ class Proxy:
             return self._target._replace(scheme="amqps", netloc=f"{account}@localhost:{port}").geturl()
         return self._target._replace(netloc=f"{account}@127.0.0.1:{port}").geturl()
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._writers) // 2
+
     def cut(self) -> None:
         """Reset every connection. New ones are accepted."""
         for writer in tuple(self._writers):
@@ -83,7 +88,11 @@ class Proxy:
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        try:
+            there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        except OSError:  # the server is away, and so is this
+            writer.transport.abort()
+            return
         self._to_clients.add(writer)
         for pump, source, sink in ((self._pipe, reader, back), (self._pipe_frames, there, writer)):
             self._writers.add(sink)

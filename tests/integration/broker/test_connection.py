@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 import structlog
+from yarl import URL
 
 from tests.integration.broker.proxy import Proxy
 from tests.integration.broker.room import Room, eventually, message, queue_topology, take_all
-from triumvir.broker import Outcome, Publisher, connect
+from triumvir.broker import Outcome, Publisher, connect, connection
+from triumvir.broker.fast.stream import Streams
 from triumvir.errors import BrokerError
 from triumvir.telemetry import events
 
@@ -60,6 +64,35 @@ async def test_a_server_that_says_nothing_is_given_up_at_the_deadline(proxy: Pro
     proxy.blackhole()
     with pytest.raises(BrokerError, match=r"within 0\.5 s"):
         await connect(proxy.url, "test", timeout=0.5)
+
+
+class LateToLook(Streams):
+    """Finds the other side gone when it begins to listen, as a busy process may."""
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await super().create(url, **kwargs)
+        await eventually(reader.at_eof)
+        return reader, writer
+
+
+@pytest.mark.parametrize("streams", [Streams, LateToLook])
+async def test_a_broker_that_hangs_up_before_a_word_is_said_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, streams: type[Streams]
+) -> None:
+    """As one does that is going down. aiormq raises another error by when it notices."""
+    monkeypatch.setattr(connection, "_streams", lambda transport: streams())
+    called: list[bool] = []
+    hang_up = partial(_hang_up, called)
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BrokerError, match=f"RabbitMQ at 127.0.0.1:{port} cannot be reached: .* closed"):
+            await connect(f"amqp://guest:guest@127.0.0.1:{port}/", "test")
+    assert called
+
+
+def _hang_up(called: list[bool], _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    called.append(True)
+    writer.close()
 
 
 async def test_f70_switching_tls_verification_off_is_refused() -> None:
