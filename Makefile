@@ -2,12 +2,13 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup node lint test unit faults search bench demo dev docs lock clean
+.PHONY: help setup node lint test unit faults soak search bench demo dev docs lock clean
 
 PYTHON := .venv/bin/python
 CODE := shared services examples tests benchmarks docs/site
 ORDERS ?=
 SEED ?=
+DURATION ?= 600
 WORKERS ?= 3
 
 help: ## this list
@@ -35,6 +36,9 @@ unit: setup ## tests that need no server
 
 faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers
 	$(PYTHON) -m pytest tests/faults -m faults
+
+soak: setup ## a random mix of all faults, then the audit; DURATION=600 seconds, SEED=N for the same mix again
+	@$(PYTHON) -m tests.soak --seconds $(DURATION) $(if $(SEED),--seed $(SEED))
 
 search: setup ## every state that a small world can reach with three faults in it; prints how many
 	$(PYTHON) -m pytest tests/property -m slow

@@ -23,7 +23,7 @@ PARTS: Final = {
     ),
     "How to": ("/docs/howto/index", "/docs/howto/*"),
     "Reference": ("/docs/reference/*", "/docs/protocol"),
-    "Run": ("/docs/operations", "/docs/guarantees", "/docs/performance"),
+    "Run": ("/docs/operations", "/docs/guarantees", "/docs/faults", "/docs/performance"),
     "Inside": (
         "/docs/lifecycle",
         "/docs/decisions",

@@ -272,7 +272,8 @@ class Cluster:
         assert not findings, f"{describe(findings)}\nlogs and ledger: {self.folder}"
         illnesses = self.illnesses()
         assert not illnesses, illnesses
-        self._assert_followed()
+        unfollowed = self.unfollowed()
+        assert not unfollowed, unfollowed
         if ends:
             wrong = await self.wrong_ends()
             assert not wrong, f"{wrong}\nlogs and ledger: {self.folder}"
@@ -300,8 +301,14 @@ class Cluster:
         ]
         return wrong + raised
 
-    def _assert_followed(self) -> None:
-        """The client library gave each order's statuses in order, each once."""
-        for key, statuses in self.load.followed.items():
-            numbers = [status.sequence for status in statuses if status.sequence]
-            assert numbers == list(range(1, len(numbers) + 1)), f"{key}: {numbers}"
+    def unfollowed(self) -> list[str]:
+        """Orders of which the client library did not give every status in order, each once."""
+        told = {
+            key: [status.sequence for status in statuses if status.sequence]
+            for key, statuses in self.load.followed.items()
+        }
+        return [
+            f"{key}: {numbers}"
+            for key, numbers in told.items()
+            if numbers != list(range(1, len(numbers) + 1))
+        ]

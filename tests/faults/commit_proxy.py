@@ -53,6 +53,10 @@ class CommitProxy:
     def swallow(self, name: str, times: int) -> None:
         self._wanted[name] += times
 
+    def withdraw(self, name: str) -> None:
+        """What was to be swallowed and was not is let through."""
+        del self._wanted[name]
+
     def hook(self, name: str, moment: Moment, do: Callable[[], object]) -> None:
         self._hooks[name, moment] = do
 
@@ -71,7 +75,11 @@ class CommitProxy:
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        try:
+            there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
+        except OSError:  # the database is away, and so is this
+            writer.transport.abort()
+            return
         link = _Link(self, writer)
         for pump in (link.to_server(reader, back), link.to_client(there, writer)):
             pipe = asyncio.get_running_loop().create_task(pump)

@@ -58,13 +58,14 @@ class Downstream:
 
     def calls(self) -> list[Call]:
         """Every call that arrived, in order."""
-        return [Call(*entry[2:]) for entry in self._entries() if entry[0] == "call"]
+        return [Call(*entry[2:]) for entry in self.entries() if entry[0] == "call"]
 
     def effects(self) -> list[tuple[float, Effect]]:
         """Every effect that happened, with its time (seconds since 1970)."""
-        return [(entry[1], Effect(*entry[2:])) for entry in self._entries() if entry[0] == "effect"]
+        return [(entry[1], Effect(*entry[2:])) for entry in self.entries() if entry[0] == "effect"]
 
-    def _entries(self) -> list[list[Any]]:
+    def entries(self) -> list[list[Any]]:
+        """Each ``call`` and ``effect``, its time, and what it is made of, the order first."""
         return [json.loads(line) for line in self._path.read_text().splitlines()]
 
     def _write(self, kind: str, *fields: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ class Load:
         self._chance = random.Random(seed)
         self._number = 0
         self.workflow = "trade"
+        self.mix: Sequence[Kind] = KINDS
         self._following: set[asyncio.Task[None]] = set()
         self._collectors: list[asyncio.Task[None]] = []
         self.accepted: set[str] = set()
@@ -81,10 +82,10 @@ class Load:
 
     async def submit(self, count: int, *kinds: str) -> list[Order]:
         """Submit so many, of these kinds or of the whole mix; returns once each is confirmed. Cancels some."""
-        chosen = [kind for kind in KINDS if not kinds or kind.name in kinds]
+        chosen = [kind for kind in self.mix if not kinds or kind.name in kinds]
         mix = self._chance.choices(chosen, [kind.weight for kind in chosen], k=count)
-        if not kinds and count >= len(KINDS):
-            mix[: len(KINDS)] = KINDS
+        if not kinds and count >= len(self.mix):
+            mix[: len(self.mix)] = self.mix
         submissions = [self._submission(kind) for kind in mix]
         orders = [order async for order in self._submitted(submissions)]
         for order, kind in zip(orders, mix, strict=True):
