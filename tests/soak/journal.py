@@ -30,6 +30,14 @@ class Clock:
         left = max(0.0, seconds - self.seconds)
         await eventually(lambda: self.seconds >= seconds, within=left + 60, what="the time")
 
+    async def passes(self, seconds: float, *, unless: asyncio.Event) -> bool:
+        """Whether so many seconds passed before this was set."""
+        until = self.seconds + seconds
+        await eventually(
+            lambda: self.seconds >= until or unless.is_set(), within=seconds + 60, what="the time"
+        )
+        return not unless.is_set()
+
 
 @dataclass(frozen=True)
 class Done:

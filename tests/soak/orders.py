@@ -12,7 +12,7 @@ from tests.waiting import eventually
 from triumvir.client.outcome import RESTS
 
 WORKFLOWS: Final = ("trade", "trade", "choosy", "halting")
-MOST_UNDER_WAY: Final = 40
+MOST_UNDER_WAY: Final = 24
 BETWEEN: Final = (0.3, 1.5)
 """Seconds from one handful to the next."""
 HANDFUL: Final = (1, 6)

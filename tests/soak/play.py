@@ -44,8 +44,7 @@ async def _end(system: System, clock: Clock, seconds: float) -> None:
 
 async def _strike(system: System, clock: Clock, journal: Journal, faults: Sequence[Fault]) -> None:
     for fault in faults:
-        await clock.reach(fault.at)
-        if system.over.is_set():
+        if not await clock.passes(fault.waits, unless=system.over):
             return
         began = clock.seconds
         fired = await ACTIONS[fault.sort](system, fault)

@@ -40,11 +40,11 @@ class Strand:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``at`` seconds after the start, or as soon as the one before it is over. ``lot``, from 0 to 1, chooses among
-    what is there by then.
+    """Begins ``waits`` seconds after the one before it in its strand is over: what takes longer on a busy machine
+    leaves no less time to recover. ``lot``, from 0 to 1, chooses among what is there by then.
     """
 
-    at: float
+    waits: float
     strand: str
     sort: str
     target: str
@@ -102,21 +102,21 @@ STRANDS: Final[Mapping[str, Strand]] = {
 
 
 def planned(seed: int, seconds: float) -> Mapping[str, Sequence[Fault]]:
-    """The faults of each strand that begin within ``seconds``, in their order; the same ones for the same seed. Those
-    of a longer soak begin as those of a shorter one do.
+    """The faults of each strand that begin within ``seconds`` if none takes longer than it lasts, in their order; the
+    same ones for the same seed. Those of a longer soak begin as those of a shorter one do.
     """
     return {name: list(_drawn(name, strand, seed, seconds)) for name, strand in STRANDS.items()}
 
 
 def _drawn(name: str, strand: Strand, seed: int, seconds: float) -> Iterator[Fault]:
     chance = random.Random(f"{seed} {name}")
-    at = chance.uniform(*strand.between)
+    over = 0.0
     for sort in _sorts(strand, chance):
-        if at >= seconds:
+        waits, lasts = round(chance.uniform(*strand.between), 1), round(chance.uniform(*sort.lasts), 1)
+        if over + waits >= seconds:
             return
-        lasts = round(chance.uniform(*sort.lasts), 1)
-        yield Fault(round(at, 1), name, sort.name, chance.choice(sort.targets), lasts, chance.random())
-        at += lasts + chance.uniform(*strand.between)
+        yield Fault(waits, name, sort.name, chance.choice(sort.targets), lasts, chance.random())
+        over += waits + lasts
 
 
 def _sorts(strand: Strand, chance: random.Random) -> Iterator[Sort]:

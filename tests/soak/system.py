@@ -31,6 +31,14 @@ from triumvir.telemetry.logs import configure
 HALTING: Final = replace(TRADE, name="halting", on_error="halt")
 """Its orders rest where they fail, until an operator moves them."""
 NAME: Final = "soak"
+UNHURRIED: Final = {
+    "step_timeout": "8",
+    "retry_interval": "2",
+    "poll_interval": "0.5",
+    "supervisor_interval": "0.5",
+    "supervisor_grace": "0.5",
+}
+"""Eight processes that start again and again on two cores: with shorter deadlines all they did would come too late."""
 
 
 class System:
@@ -69,7 +77,9 @@ class System:
         configure(Settings(), "client", NAME, log)
         await self._stack.enter_async_context(self.servers)
         settings = await self._settings()
-        self.cluster = await self._stack.enter_async_context(Cluster(settings, self.folder, seed=self.seed))
+        self.cluster = await self._stack.enter_async_context(
+            Cluster(settings, self.folder, seed=self.seed, **UNHURRIED)
+        )
         for workflow in (CHOOSY, HALTING):
             await apply_workflow(self.cluster.database, workflow)
         await asyncio.to_thread(write_down, self.servers.broker)

@@ -11,6 +11,7 @@ from tests.soak.schedule import STRANDS, planned
 
 SEEDS = range(20)
 TEN_MINUTES = 600
+LONGEST = max(strand.between[1] for strand in STRANDS.values())
 
 
 def test_a_seed_names_its_faults_and_another_seed_others() -> None:
@@ -24,20 +25,14 @@ def test_a_seed_names_its_faults_and_another_seed_others() -> None:
 def test_a_shorter_soak_is_the_beginning_of_a_longer_one(seed: int) -> None:
     short, long = planned(seed, 60), planned(seed, TEN_MINUTES)
     for strand, faults in short.items():
-        assert faults == [fault for fault in long[strand] if fault.at < 60]
+        assert faults == long[strand][: len(faults)]
+        assert sum(fault.waits + fault.lasts for fault in faults) > 60 - LONGEST
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ten_minutes_have_every_sort_of_fault(seed: int) -> None:
     for name, faults in planned(seed, TEN_MINUTES).items():
         assert {fault.sort for fault in faults} == {sort.name for sort in STRANDS[name].sorts}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_faults_of_a_strand_never_overlap_by_their_plan(seed: int) -> None:
-    for faults in planned(seed, TEN_MINUTES).values():
-        for fault, following in pairwise(faults):
-            assert fault.at + fault.lasts <= following.at + 0.1
 
 
 def test_whatever_is_planned_can_be_done() -> None:
