@@ -66,10 +66,14 @@ async def test_a_soak_of_services_without_a_guard_ends_with_findings_and_the_fau
 async def test_a_soak_that_is_interrupted_leaves_nothing_behind() -> None:
     soak = await started(600)
     process = psutil.Process(soak.pid)
-    await eventually(lambda: len(_services(process)) == 8, within=180, what="eight services")
-    children = process.children(recursive=True)
-    soak.send_signal(signal.SIGTERM)
-    output = await ended(soak)
+    try:
+        await eventually(
+            lambda: sum(map(_is_service, process.children())) == 8, within=180, what="eight services"
+        )
+        children = process.children(recursive=True)
+    finally:
+        soak.send_signal(signal.SIGTERM)
+        output = await ended(soak)
     assert soak.returncode == INTERRUPTED, output
     await eventually(lambda: not any(child.is_running() for child in children), what="the end of all")
     assert not (ROOT / ".run" / "soak" / f"seed-{SEED}").exists()
@@ -81,5 +85,8 @@ def _assert_evidence(folder: Path) -> None:
     assert (folder / "evidence.jsonl").read_text()
 
 
-def _services(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if "tests.faults.tap" in child.cmdline()]
+def _is_service(child: psutil.Process) -> bool:
+    try:
+        return "tests.faults.tap" in child.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
