@@ -4,8 +4,10 @@ something, never what.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Final
+
+from msgspec.structs import replace
 
 from triumvir.contracts.messages import StepFailed
 from triumvir.lifecycle.events import Broken, Event, Replied
@@ -48,9 +50,9 @@ def hidden_event(event: Event) -> Event:
     """An event with every text of an agent as a secret."""
     match event:
         case Replied(StepFailed() as reply):
-            return replace(event, reply=reply.model_copy(update={"error": Secret(reply.error)}))
+            return dataclasses.replace(event, reply=reply.model_copy(update={"error": Secret(reply.error)}))
         case Broken(problem):
-            return replace(event, problem=Secret(problem))
+            return dataclasses.replace(event, problem=Secret(problem))
         case _:
             return event
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.lifecycle.one_order import START, OneOrder
 from tests.unit.lifecycle.test_account import could_not_be_undone, written
@@ -21,7 +22,7 @@ SAID = "no luck"
 
 def confidential(*steps: str) -> OneOrder:
     order = OneOrder(*steps, on_error="compensate", policy=Policy(jitter_factor=0, max_failures=1))
-    order.workflow = replace(order.workflow, classification="confidential")
+    order.workflow = dataclasses.replace(order.workflow, classification="confidential")
     return order
 
 
@@ -83,7 +84,9 @@ def test_a_condition_that_cannot_be_worked_out_tells_no_value() -> None:
     order = confidential("a")
     step = order.workflow.step(1)
     assert isinstance(step, Step)
-    order.workflow = replace(order.workflow, steps=(replace(step, when="payload.total"),))
+    order.workflow = dataclasses.replace(
+        order.workflow, steps=(dataclasses.replace(step, when="payload.total"),)
+    )
     order.payload = JsonText.of({"total": "4711"})
     assert told(order.claim()).startswith(f"a cannot be run: {HIDDEN}")
     assert "must be true or false" in (order.entry(1).error or "")
@@ -100,7 +103,7 @@ def test_an_order_set_aside_without_its_definition_is_treated_as_confidential() 
 @pytest.mark.parametrize("classification", ["open", "confidential"])
 def test_both_kinds_of_order_go_the_same_way(classification: Classification) -> None:
     order = confidential("a", "b")
-    order.workflow = replace(order.workflow, classification=classification)
+    order.workflow = dataclasses.replace(order.workflow, classification=classification)
     order.claim()
     order.succeed()
     order.fail("transient")

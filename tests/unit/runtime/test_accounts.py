@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
-from msgspec.structs import replace
-
 import pytest
+from msgspec.structs import replace
 
 from triumvir.contracts.account import Account, to_text
 from triumvir.lifecycle import OrderRecord, StepRecord, undo_account
@@ -92,7 +92,7 @@ def test_a_selection_that_cannot_be_worked_out_says_why_and_the_rest_is_told() -
     assert found.steps[0].result is not None
 
 
-@pytest.mark.parametrize("workflow", [None, replace(WORKFLOW, classification="confidential")])
+@pytest.mark.parametrize("workflow", [None, dataclasses.replace(WORKFLOW, classification="confidential")])
 def test_data_of_a_confidential_workflow_or_of_an_unknown_one_is_kept_back(workflow: Workflow | None) -> None:
     found = for_operators(to_text(undo_account(ORDER, WORKFLOW)), ORDER, workflow, '{"total":5}')
     assert found is not None

