@@ -169,6 +169,11 @@ class Settings(BaseSettings):
     )
     held_limit: Seconds = Field(timedelta(minutes=15), description="an order that is held for so long: alert")
 
+    operator_log_retention: Seconds = Field(
+        timedelta(days=90),
+        description="bulks, and what was paused, are forgotten so long after their last event",
+    )
+
     lone_document_age: Seconds = Field(
         timedelta(minutes=5),
         description="two databases: a document so old gets its missing order; more than a statement takes",

@@ -123,14 +123,14 @@ async def claim_all(settings: Settings, barrier: asyncio.Barrier) -> list[int]:
     return mine
 
 
-async def insert_orders(settings: Settings) -> None:
+async def insert_orders(settings: Settings, count: int = ORDERS) -> None:
     database = await connected(settings)
     try:
         await apply_workflow(database, TRADE)
         await database.execute(
             "insert into order_documents (client, order_id, payload, digest)"
             " select 'shop-' || n % 7, 'order-' || n, '{}', sha256('x') from generate_series(1, $1::int) n",
-            ORDERS,
+            count,
         )
         await database.execute(
             "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, sequence, history)"

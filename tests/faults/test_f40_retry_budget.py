@@ -17,7 +17,6 @@ from tests.waiting import eventually
 from triumvir.errors import OrderCompensated, OrderCompensationFailed
 from triumvir.testing import Call
 
-pytestmark = pytest.mark.slow
 KILLED = ("agent", "scheduler", "supervisor", "agent")
 ALWAYS = {"fail": "transient", "times": 1000}
 
@@ -78,6 +77,7 @@ async def test_f40_a_service_that_always_fails_gets_the_planned_calls(cluster: C
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_f40_kills_add_no_calls_to_a_service_that_always_fails(cluster: Cluster) -> None:
     cluster.tune(retry_budget="4")
     await cluster.start()
@@ -90,6 +90,7 @@ async def test_f40_kills_add_no_calls_to_a_service_that_always_fails(cluster: Cl
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_f40_kills_add_no_calls_to_a_service_that_always_hangs(cluster: Cluster) -> None:
     cluster.tune(retry_budget="2", step_timeout="2")
     await cluster.start()
@@ -102,6 +103,7 @@ async def test_f40_kills_add_no_calls_to_a_service_that_always_hangs(cluster: Cl
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_f40_an_undo_that_always_fails_gets_the_calls_of_its_own_budget(cluster: Cluster) -> None:
     cluster.tune(undo_retry_budget="2")
     await cluster.start()

@@ -15,7 +15,6 @@ from tests.faults.commit_proxy import CommitProxy
 from tests.waiting import eventually_true
 from triumvir.testing import Call
 
-pytestmark = pytest.mark.slow
 FORWARD = "%is brought forward"
 PATIENT = {
     "step_timeout": "3000",
@@ -59,6 +58,7 @@ async def test_a_request_that_died_with_its_scheduler_is_sent_again_after_the_re
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_a_scheduler_that_stops_in_order_revives_nothing(cluster: Cluster) -> None:
     cluster.tune(**PATIENT)
     called, go_on = asyncio.Event(), asyncio.Event()
@@ -93,6 +93,7 @@ async def proxy(cluster: Cluster) -> AsyncIterator[CommitProxy]:
     await proxy.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["claims", "replies"])
 async def test_what_a_handler_that_raised_has_committed_is_sent_soon_and_continues_its_retries(
     cluster: Cluster, proxy: CommitProxy, stage: str
@@ -120,6 +121,7 @@ async def test_what_a_handler_that_raised_has_committed_is_sent_soon_and_continu
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_a_handler_that_raises_before_its_commit_has_nobody_wait_for_an_interval(
     cluster: Cluster,
 ) -> None:
@@ -148,6 +150,7 @@ async def test_a_handler_that_raises_before_its_commit_has_nobody_wait_for_an_in
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_orders_of_a_scheduler_that_died_while_every_supervisor_was_away_are_revived_when_one_is_back(
     cluster: Cluster,
 ) -> None:
@@ -174,6 +177,7 @@ async def test_orders_of_a_scheduler_that_died_while_every_supervisor_was_away_a
     await cluster.assert_sound(ends=False)
 
 
+@pytest.mark.slow
 async def test_a_scheduler_that_slept_past_its_lease_finds_its_order_revived_and_does_no_harm(
     cluster: Cluster,
 ) -> None:

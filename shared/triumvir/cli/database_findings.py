@@ -18,6 +18,8 @@ from triumvir.store.migrate import Series, read_schema
 from triumvir.store.session import OLDEST_SERVER
 from triumvir.store.statements import Connection, statement
 
+LONG_OPEN_SECONDS: Final = 300
+"""No transaction of Triumvir is open for a tenth of it."""
 _UNSET: Final = ill(
     "orders database",
     "the order documents are in another database, and TRIUMVIR_ORDERS_DSN is not set",
@@ -78,7 +80,12 @@ async def _state(needs: Needs, connection: Connection) -> list[Finding]:
     row = await statement("documents_elsewhere").row(connection)
     needs.is_state_known, needs.documents, needs.mark = True, None if row is None else row["id"], row
     left = [] if row is None else await left_behind(connection)
-    return [*await look_at_services(connection, needs), await _backlog(connection), *left]
+    return [
+        *await look_at_services(connection, needs),
+        await _backlog(connection),
+        await _oldest(connection),
+        *left,
+    ]
 
 
 async def _pair(needs: Needs, settings: Settings, connection: Connection) -> list[Finding]:
@@ -167,4 +174,18 @@ async def _backlog(connection: Connection) -> Finding:
         "outbox",
         f"{row['unsent']} rows wait to be sent, the oldest is overdue for {row['seconds']:.0f} s",
         "see that a scheduler runs, and that the broker takes messages",
+    )
+
+
+async def _oldest(connection: Connection) -> Finding:
+    row = await statement("oldest_transaction").row(connection)
+    if row is None or row["seconds"] < LONG_OPEN_SECONDS:
+        return well("transactions", "none is open for long")
+    whose = (
+        f"session {row['pid']} ({row['user']}, {row['application_name'] or 'without a name'}, {row['state']})"
+    )
+    return ill(
+        "transactions",
+        f"{whose} has one open for {row['seconds']:.0f} s: rows that changed since stay in the way of claims",
+        f"have it end; or, as its user or a superuser: select pg_terminate_backend({row['pid']})",
     )

@@ -52,6 +52,10 @@ DEAD_LETTERS: Final = Counter("triumvir.dead_letters", "messages kept as dead le
 DEAD_LETTERS_OPEN: Final = Gauge(
     "triumvir.dead_letters.open", "dead letters that nobody has settled, as supervisors count them", "queue"
 )
+OLDEST_TRANSACTION: Final = Gauge(
+    "triumvir.database.oldest_transaction",
+    "seconds for which the oldest transaction in the database is open, as supervisors see it",
+)
 PAUSES: Final = Gauge(
     "triumvir.pauses", "workflows and agents that operators paused, as supervisors count them", "scope"
 )

@@ -53,6 +53,10 @@ class Proxy:
         """Take every byte and pass none on; connections stay open, new ones get no answer."""
         self._passing.clear()
 
+    @property
+    def is_blackholed(self) -> bool:
+        return not self._passing.is_set()
+
     def heal(self) -> None:
         """Pass bytes again, those held back included."""
         self._passing.set()

@@ -132,3 +132,31 @@ select n, at, who, what, note from bulk_log where bulk = :bulk::text order by n;
 
 -- name: present_time
 select clock_timestamp();
+
+-- name: forget_bulks!
+-- Bulks that nobody did anything with for so long, with their log. What they selected is forgotten after them.
+with gone as (
+    delete from bulks b
+    where b.at < clock_timestamp() - make_interval(secs => :seconds::float8)
+      and not exists (select from bulk_log l
+                      where l.bulk = b.id and l.at >= clock_timestamp() - make_interval(secs => :seconds::float8))
+    returning b.id
+)
+delete from bulk_log l using gone where l.bulk = gone.id;
+
+-- name: forget_bulk_orders
+-- So many at most of what bulks that are forgotten selected (a loose index scan finds them); how many it were.
+with recursive ids(bulk) as (
+    (select bulk from bulk_orders order by bulk limit 1)
+    union all
+    select (select o.bulk from bulk_orders o where o.bulk > i.bulk order by o.bulk limit 1)
+    from ids i where i.bulk is not null
+), page as (
+    select o.bulk, o.no
+    from ids i cross join lateral (select bulk, no from bulk_orders where bulk = i.bulk order by no limit :most::int) o
+    where i.bulk is not null and not exists (select from bulks b where b.id = i.bulk)
+    limit :most::int
+), gone as (
+    delete from bulk_orders o using page where o.bulk = page.bulk and o.no = page.no returning o.no
+)
+select count(*) from gone;

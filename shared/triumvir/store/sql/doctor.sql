@@ -36,3 +36,10 @@ select w.name, w.version, w.definition from workflows w
 where w.version = (select max(l.version) from workflows l where l.name = w.name)
    or (w.name, w.version) in (select workflow, version from live)
 order by w.name, w.version;
+
+-- name: oldest_transaction
+-- The session whose transaction is open for longest, but this one: what changed since then cannot be forgotten.
+select pid, application_name, usename::text as user, state, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds
+from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and xact_start is not null
+order by xact_start limit 1;

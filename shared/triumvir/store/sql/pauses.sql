@@ -38,3 +38,9 @@ select n, at, scope, name, version, what, who, reason from pause_log order by n 
 -- name: count_pauses
 -- How much stands still, by scope.
 select scope, count(*) as pauses from pauses group by scope;
+
+-- name: forget_pause_log!
+-- Lines that are so old, the oldest first, so many at most. What is paused still says by itself since when and by whom.
+delete from pause_log
+where n in (select n from pause_log order by n limit :most::int)
+  and at < clock_timestamp() - make_interval(secs => :seconds::float8);
