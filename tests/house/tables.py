@@ -90,7 +90,7 @@ def _default(field: FieldInfo) -> str:
     if value is None:
         return "-"
     if isinstance(value, timedelta):
-        return _code(f"{value.total_seconds():g}")
+        return _code(f"{value.total_seconds():.15g}")
     if value == ():
         return "-"
     return _code(str(value).lower() if isinstance(value, bool) else str(value))
