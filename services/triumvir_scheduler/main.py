@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from triumvir.broker import REPLIES, WAKE, core_topology
-from triumvir.runtime import drain, orders_database
+from triumvir.runtime import drain, orders_database, recent
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
 from triumvir.runtime.decisions import Decider, sensible_policy
@@ -15,7 +15,6 @@ from triumvir.runtime.definitions import Definitions
 from triumvir.runtime.intake import Intake
 from triumvir.runtime.lease import Lease
 from triumvir.runtime.loops import Loop
-from triumvir.runtime.recent import Recent
 from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import run_service
 from triumvir.runtime.undeliverable import Undeliverable
@@ -28,11 +27,10 @@ async def serve(chassis: Chassis) -> None:
     settings, limit, poll = chassis.settings, chassis.settings.batch_limit, chassis.settings.poll_interval
     store = await chassis.enter(Store(settings, chassis.name))
     broker = await chassis.enter(open_broker(chassis, core_topology(quorum=settings.quorum_queues)))
-    definitions, commanded = Definitions(), asyncio.Event()
+    definitions, commanded, lately = Definitions(), asyncio.Event(), recent.Recent(store.connects)
     relay = Relay(broker.publisher, store.session("outbox"))
     payloads = await orders_database.open_payloads(chassis, store)
-    recent = Recent(store.connects)
-    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions, payloads, recent)
+    decider = Decider(chassis.name, UUID(chassis.instance), settings, definitions, payloads, lately)
     view = windows.Windows(store.session("windows"), definitions, limit)
     aside = Undeliverable(store.session("dead letters"), relay, settings)
     shared = stage.Shared(store, relay, decider, view)
