@@ -70,6 +70,17 @@ class Driver:
             await self._submit(order_ids[start : start + BATCH], time.monotonic())
         return await self._finished(began, within)
 
+    async def submit(self, order_ids: Sequence[str]) -> None:
+        """All orders as fast as the broker takes them, without waiting for any end."""
+        self._expect(len(order_ids))
+        for start in range(0, len(order_ids), BATCH):
+            await self._submit(order_ids[start : start + BATCH], time.monotonic())
+
+    @property
+    def completed(self) -> int:
+        """How many of the orders submitted last are completed."""
+        return len(self._completed)
+
     async def light(self, order_ids: Sequence[str], rate: float, *, within: float) -> Timing:
         """``rate`` orders a second, each by itself and at its time, whatever became of the others."""
         began = self._expect(len(order_ids))

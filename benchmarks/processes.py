@@ -43,14 +43,19 @@ class Process:
         self.child.end(signal.SIGTERM, within=STOP_SECONDS)
 
 
-def start_service(name: str, folder: Path, settings: Mapping[str, str], profile: Path | None) -> Process:
-    """A service by its own command; with ``profile`` under cProfile, which writes there when it ends."""
-    log, port = folder / f"{name}.log", folder / f"{name}.port"
+def start_service(
+    name: str, folder: Path, settings: Mapping[str, str], profile: Path | None = None, number: int = 1
+) -> Process:
+    """A service by its own command; with ``profile`` under cProfile, which writes there when it ends. ``number`` tells
+    several of one service apart.
+    """
+    label = name if number == 1 else f"{name} {number}"
+    log, port = folder / f"{label}.log", folder / f"{label}.port"
     arguments = ["benchmarks.sample:agent"] if name == "agent" else []
     environment = {**os.environ, **settings, "TRIUMVIR_HEALTH_PORT_FILE": str(port)}
     command = [*_profiler(name, profile), "-m", "triumvir.cli", "run", name, *arguments]
     child = Child([sys.executable, *command], env=environment, output=log, cwd=Path.cwd())
-    return Process(name, child, log, lambda: _answers(port))
+    return Process(label, child, log, lambda: _answers(port))
 
 
 def start_raw(role: str, folder: Path, url: str) -> Process:

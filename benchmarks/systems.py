@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,22 +50,38 @@ class System:
 
 
 @asynccontextmanager
-async def suite(servers: PrivateServers, folder: Path, profile: Path | None) -> AsyncIterator[System]:
-    """All four services, one process each: default settings and durability, but for as many requests at once in
-    the agent as the ceiling's has.
+async def suite(
+    servers: PrivateServers, folder: Path, profile: Path | None = None, *, each: int = 1
+) -> AsyncIterator[System]:
+    """All four services, ``each`` processes of every one: default settings and durability, but for as many requests
+    at once in an agent as the ceiling's has.
     """
-    await _prepare_database(servers.database.url)
-    await _prepare_broker(servers.broker.url)
+    settings = await prepared(servers)
     pids = {"broker": servers.broker.pid, "postgres": servers.database.pid}
-    settings = servers.env() | {"TRIUMVIR_SLOTS": str(ceiling.PREFETCH)}
-    started = [processes.start_service(name, folder, settings, profile) for name in SERVICES]
+    started = [
+        processes.start_service(name, folder, settings, profile, number)
+        for name in SERVICES
+        for number in range(1, each + 1)
+    ]
     try:
         await _await_ready(started)
         pids |= {process.name: process.pid for process in started}
-        async with _driver(servers.broker.url, status_queue(USER), _order) as driver:
+        async with suite_driver(servers.broker.url) as driver:
             yield System(SUITE, driver, pids, "/")
     finally:
         await asyncio.to_thread(processes.end_all, started)
+
+
+async def prepared(servers: PrivateServers) -> dict[str, str]:
+    """Makes schema, workflow and queues; the settings of the services, as in the environment."""
+    await _prepare_database(servers.database.url)
+    await _prepare_broker(servers.broker.url)
+    return servers.env() | {"TRIUMVIR_SLOTS": str(ceiling.PREFETCH)}
+
+
+def suite_driver(url: str) -> AbstractAsyncContextManager[Driver]:
+    """The client of the suite."""
+    return _driver(url, status_queue(USER), _order)
 
 
 @asynccontextmanager
