@@ -8,6 +8,7 @@ each part per 1000 orders says how many orders a core of it takes.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
