@@ -8,7 +8,15 @@ from triumvir.agent.calling import Outcome, Success
 from triumvir.broker import INTERNAL_EXCHANGE, REPLIES, OutMessage
 from triumvir.contracts.codec import encode
 from triumvir.contracts.json_text import JsonText
-from triumvir.contracts.messages import RefusalReason, StepFailed, StepReply, StepRequest, StepSucceeded
+from triumvir.contracts.messages import (
+    AgentMessage,
+    RefusalReason,
+    StepFailed,
+    StepProgressed,
+    StepReply,
+    StepRequest,
+    StepSucceeded,
+)
 from triumvir.contracts.names import order_key, reply_id, request_id
 from triumvir.telemetry import tracing
 from triumvir_agent.requests import direction_of
@@ -47,6 +55,12 @@ def refusal(request: StepRequest, reason: RefusalReason, trace: str) -> OutMessa
     return _message(request, body, trace)
 
 
+def progress(request: StepRequest, text: str, count: int, calls: int, trace: str) -> OutMessage:
+    """How far a request is; it stays open."""
+    body = StepProgressed.model_construct(**_common(request), calls=calls, text=text, count=count)
+    return _message(request, body, trace, number=count + 1)
+
+
 def _common(request: StepRequest) -> dict[str, Any]:
     return {
         "order_no": request.order_no,
@@ -60,10 +74,10 @@ def _common(request: StepRequest) -> dict[str, Any]:
     }
 
 
-def _message(request: StepRequest, body: StepReply, trace: str) -> OutMessage:
+def _message(request: StepRequest, body: AgentMessage, trace: str, number: int = 1) -> OutMessage:
     key = order_key(request.client, request.order_id)
     asked = request_id(key, request.step, direction_of(request), request.attempt)
-    message_id = reply_id(asked)
+    message_id = reply_id(asked, number)
     with tracing.send(INTERNAL_EXCHANGE, REPLIES, message_id, key, trace) as span:
         headers = {tracing.TRACEPARENT_HEADER: span.traceparent}
     return OutMessage(INTERNAL_EXCHANGE, REPLIES, message_id, body.TYPE, key, encode(body), headers)

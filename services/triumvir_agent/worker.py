@@ -9,6 +9,7 @@ from typing import Final
 
 from triumvir.agent import Agent, Context
 from triumvir.agent.calling import CallPolicy, Outcome, Success, call
+from triumvir.agent.progress import Reporter
 from triumvir.agent.running import Runner
 from triumvir.broker import Delivery, OutMessage, Publisher
 from triumvir.broker import Outcome as Published
@@ -143,9 +144,20 @@ class Worker:
         if operation is None:
             raise LookupError(f"{request.operation} is gone")
         transaction = RequestTransaction(self._desk.connections, self._desk.inbox, request)
-        ctx = Context(request, taken.seconds_left, transaction, trace)
+
+        async def tell(text: str, count: int) -> None:
+            made = taken.calls + max(0, ctx.call - 1)
+            await self._tell(replies.progress(request, text, count, made, trace))
+
+        reporter = Reporter(tell)
+        ctx = Context(request, taken.seconds_left, transaction, trace, reporter.report)
         policy = replace(self._desk.policy, spent=taken.tries - 1, doubt=taken.doubt, runner=self.runner)
-        outcome = await call(operation, request, ctx, lambda: self._desk.inbox.count_call(request), policy)
+        try:
+            outcome = await call(
+                operation, request, ctx, lambda: self._desk.inbox.count_call(request), policy
+            )
+        finally:
+            reporter.close()
         calls = taken.calls + max(0, ctx.call - 1)
         _report(operation.full_name, request, outcome, calls)
         if not isinstance(outcome, Success) or not outcome.recorded:
@@ -153,6 +165,12 @@ class Worker:
             if not landed and not isinstance(outcome, Success):
                 return None
         return replies.reply(request, outcome, calls, trace)
+
+    async def _tell(self, report: OutMessage) -> None:
+        """Publishes once: the next report says more than a repetition of this one would."""
+        outcome = await self._desk.publishes.submit(report)
+        if outcome is not Published.CONFIRMED:
+            log.warning(events.PUBLISH_UNCONFIRMED, message_id=report.message_id, outcome=outcome.value)
 
     async def _send(self, reply: OutMessage) -> None:
         """Publishes until it is confirmed: an unanswered request would be called again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triumvir.broker import Delivery
 from triumvir.contracts.codec import decode
-from triumvir.contracts.messages import StepFailed, StepSucceeded
+from triumvir.contracts.messages import StepFailed, StepProgressed, StepSucceeded
 from triumvir.contracts.names import order_key
 from triumvir.errors import ContractError
 from triumvir.lifecycle import Event, Replied
@@ -87,7 +87,7 @@ class Replies:
 
 def _read(delivery: Delivery) -> Reply:
     message = decode(delivery.type, delivery.body)
-    if not isinstance(message, StepSucceeded | StepFailed):
+    if not isinstance(message, StepSucceeded | StepFailed | StepProgressed):
         raise ContractError(
             "unexpected_type", "type", f"{delivery.type!r} is no reply", "send step.succeeded.v1"
         )

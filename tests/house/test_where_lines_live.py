@@ -9,6 +9,7 @@ from tests.house.source import PRODUCT, Module, calls, literals, modules
 
 SLEEPERS = {
     "tests/waiting.py": "the one place that polls, with a deadline",
+    "tests/unit/agent/test_progress.py": "sleeps in virtual time, which passes at once",
     "tests/unit/testing/test_virtual_time.py": "sleeps in virtual time, which passes at once",
     "tests/unit/testing/troupe.py": "sleeps in virtual time, which passes at once",
 }

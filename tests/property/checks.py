@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.property.rules import course
-from triumvir.contracts.messages import StepReply, StepSucceeded
+from triumvir.contracts.messages import AgentMessage, StepProgressed, StepSucceeded
 from triumvir.lifecycle import (
     END,
     LIVE,
@@ -33,6 +33,7 @@ from triumvir.lifecycle import (
     is_legal,
     waiting_step,
 )
+from triumvir.lifecycle.progress import Progress, progress_of
 from triumvir.workflow import Workflow
 
 _RANK: Final = {"none": 0, "unknown": 1, "certain": 2}
@@ -200,7 +201,9 @@ def check_event(
                 for other in after.steps
             )
             assert step.undo_state in ("undone", "undo_failed") or waits, "given up before its undo failed"
-    if isinstance(event, Replied) and not _is_awaited(before, event.reply, now):
+    if isinstance(event, Replied) and isinstance(event.reply, StepProgressed):
+        _check_progress(before, event.reply, after, now)
+    elif isinstance(event, Replied) and not _is_awaited(before, event.reply, now):
         moved = replace(after, history=before.history)
         if isinstance(event.reply, StepSucceeded) and event.reply.direction == "do":
             assert after.state in (before.state, "compensating")
@@ -219,6 +222,27 @@ def check_event(
             _check_pause(before, after)
         else:
             _check_paused_wait(before, after, now)
+
+
+def _check_progress(before: OrderRecord, report: StepProgressed, after: OrderRecord, now: datetime) -> None:
+    """Kept if it is waited for and news, and told; nothing else of the order is touched."""
+    step = before.step_record(report.step_no)
+    if not _is_awaited(before, report, now) or step is None:
+        assert after == before, "somebody listens to a report that nobody waits for"
+        return
+    changed = after.step_record(report.step_no)
+    assert changed is not None
+    told = replace(after, history=before.history, sequence=before.sequence)
+    assert told.with_step(replace(changed, progress=step.progress)) == before, "a report moved the order"
+    last, kept = progress_of(step), progress_of(changed)
+    if kept != last:
+        assert kept is not None
+        assert (kept.attempt, kept.text) == (before.attempt, report.text)
+        assert last is None or _place(kept) > _place(last), "an older report is kept"
+
+
+def _place(progress: Progress) -> tuple[int, int, int]:
+    return progress.attempt, progress.calls, progress.count
 
 
 def _check_revived(before: OrderRecord, after: OrderRecord, now: datetime) -> None:
@@ -291,7 +315,7 @@ def _check_pause(before: OrderRecord, after: OrderRecord) -> None:
     assert before.locked_by is None or after.fence == before.fence
 
 
-def _is_awaited(record: OrderRecord, reply: StepReply, now: datetime) -> bool:
+def _is_awaited(record: OrderRecord, reply: AgentMessage, now: datetime) -> bool:
     out = record.request_under_way(reply.step_no, reply.direction)
     return (
         out is not None

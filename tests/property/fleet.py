@@ -9,7 +9,15 @@ from uuid import UUID
 
 from tests.property.remote import Outcome, Remote, StepKey
 from triumvir.contracts.json_text import JsonText
-from triumvir.contracts.messages import FailureKind, RefusalReason, StepFailed, StepReply, StepSucceeded
+from triumvir.contracts.messages import (
+    AgentMessage,
+    FailureKind,
+    RefusalReason,
+    StepFailed,
+    StepProgressed,
+    StepReply,
+    StepSucceeded,
+)
 from triumvir.contracts.names import Direction, idempotency_key, order_key
 from triumvir.testing.inbox import Attempt, Inbox, InboxRow, Known, Refused
 
@@ -57,6 +65,7 @@ class Call:
     listening: bool = True
     answer: Outcome | None = None
     landed_late: bool = False
+    reports: int = 0
 
 
 @dataclass(slots=True)
@@ -73,7 +82,7 @@ class Instance:
 class Answer:
     """A reply, and whether the broker may lose it: not if only this reply knows of the effect."""
 
-    reply: StepReply
+    reply: AgentMessage
     may_be_lost: bool = True
 
 
@@ -157,6 +166,15 @@ class Fleet:
             self._call(call.owner, request)
             return None
         return self._fail(row, request, "transient", "unavailable")
+
+    def report(self, call: Call) -> Answer | None:
+        """The operation says how far it is, while somebody listens to it."""
+        if not self.waits(call) or call.answer is not None:
+            return None
+        call.reports += 1
+        calls = self.inbox.row(call.request.attempt.key).calls
+        report = StepProgressed(**_head(call.request, calls), text=f"{call.reports} done", count=call.reports)
+        return Answer(report)
 
     def _succeed(self, row: InboxRow[StepReply], call: Call) -> Answer:
         request = call.request

@@ -41,6 +41,7 @@ _WITH_MESSAGES: Final[dict[str, tuple[int, Move]]] = {
 }
 _WITH_CALLS: Final[dict[str, tuple[int, Move]]] = {
     "land": (2, lambda h, r: h.land(r.randrange(8), r.choice(_OUTCOMES))),
+    "report": (1, lambda h, r: h.report(r.randrange(8))),
     "hear": (2, lambda h, r: h.hear(r.randrange(8), r.random() < 0.5)),
     "serve": (2, lambda h, r: h.serve(r.choice(_OUTCOMES), r.random() < 0.7)),
 }

@@ -14,6 +14,7 @@ from tests.property.remote import Outcome
 from tests.property.rules import Traits
 from tests.property.settle import check_calls, check_rest
 from tests.property.world import Posted, World, workflow_of
+from triumvir.contracts.messages import StepProgressed
 from triumvir.lifecycle import LIVE, PAUSED, RESTING, Action, Policy
 from triumvir.workflow import OnError, UndoOrder
 
@@ -241,7 +242,7 @@ def _lose(n: int) -> Play:
     def play(world: World) -> None:
         body = world.bag[n].body
         world.lose(world.bag[n])
-        if not isinstance(body, Request):
+        if not isinstance(body, Request | StepProgressed):
             attempt = (body.lock, body.step_no, body.direction)
             world.bag += [Posted(r) for r in world.requests if (r.lock, r.step_no, r.direction) == attempt]
 
@@ -257,6 +258,7 @@ def _call_faults(world: World) -> Iterator[Move]:
                 yield Move(f"call {n}: {outcome}", _land(n, outcome), "outcome")
             yield Move(f"call {n} is given up", _hear(n, again=False), "outcome")
             yield Move(f"call {n} is given up and made again", _hear(n, again=True), "outcome")
+            yield Move(f"call {n} says how far it is", lambda w, n=n: w.report(w.fleet.calls[n]), "report")  # type: ignore[misc]
         else:
             yield Move(f"answer of call {n} is heard, it was the last", _hear(n, again=False), "outcome")
 

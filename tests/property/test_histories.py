@@ -155,6 +155,12 @@ class Histories(RuleBasedStateMachine):
         self.world.land(calls[which % len(calls)], outcome)
 
     @precondition(lambda self: self.world.fleet.calls)
+    @rule(which=ANY)
+    def report(self, which: int) -> None:
+        calls = self.world.fleet.calls
+        self.world.report(calls[which % len(calls)])
+
+    @precondition(lambda self: self.world.fleet.calls)
     @rule(which=ANY, again=st.booleans())
     def hear(self, which: int, again: bool) -> None:
         calls = self.world.fleet.calls

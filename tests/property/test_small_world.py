@@ -30,6 +30,7 @@ FAULTS: Final = {
 }
 
 
+REPORTS: Final = {"report": 2, "slow": 1, "doubled": 1, "crash": 1}
 Search = Callable[..., Searched]
 
 
@@ -94,6 +95,16 @@ def test_where_time_outs_lead_on_and_steps_run_once_every_reachable_state_is_rig
     steps: int, traits: Traits, on_error: OnError, searched: Search
 ) -> None:
     assert searched(steps, on_error, 2, traits=traits).states > 2_000
+
+
+def test_whatever_meets_a_report_of_progress_every_reachable_state_is_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = search(Scope(1, "compensate", REPORTS, 3))
+    with capsys.disabled():
+        sys.stdout.write(f"\n1 step that reports progress twice: {found}\n")
+    assert found.complete
+    assert found.states > 500
 
 
 @pytest.mark.slow

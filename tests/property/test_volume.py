@@ -24,6 +24,7 @@ from triumvir.lifecycle import (
     operators,
     pauses,
     policy,
+    progress,
     replies,
     signals,
     undoing,
@@ -152,6 +153,8 @@ BREAKAGES: dict[str, tuple[object, str, object]] = {
             n for n in range(1, len(workflow.steps) + 1) if _is_open(record.step_record(n))
         ),
     ),
+    "progress-ends-retries": (replies, "progressed", lambda draft, reply: draft.move("works", wake_at=None)),
+    "progress-of-the-past-is-kept": (progress.Progress, "comes_after", lambda self, other: True),
     "operator-does-not-fence": (Inbox, "fence_off", lambda self, key, fence, now: False),
 }
 

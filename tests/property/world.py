@@ -16,8 +16,9 @@ from tests.property.fleet import Answer, Call, Fleet, Instance, Request
 from tests.property.remote import Outcome, Remote
 from tests.property.rules import PAYLOAD, Rules, Traits, fate, members, selected, trait_members
 from tests.property.signals import check_answered, default_of, signal_for, signal_name
+from tests.property.story import sentence
 from triumvir.contracts.json_text import JsonText
-from triumvir.contracts.messages import StepFailed, StepReply
+from triumvir.contracts.messages import AgentMessage
 from triumvir.contracts.names import Direction
 from triumvir.lifecycle import (
     PAUSED,
@@ -81,7 +82,7 @@ def workflow_of(
 class Posted:
     """A message under way; ``may_be_lost`` as the broker or a crash may lose it."""
 
-    body: Request | StepReply
+    body: Request | AgentMessage
     may_be_lost: bool = True
 
 
@@ -321,6 +322,10 @@ class World:
         if answer is not None:
             self.bag.append(Posted(answer.reply, answer.may_be_lost))
 
+    def report(self, call: Call) -> None:
+        """An operation at work says how far it is."""
+        self.post(self.fleet.report(call))
+
     def land(self, call: Call, outcome: Outcome) -> None:
         """A call reaches the remote service: before its deadline, or later if its agent still listens."""
         if call.answer is None and (self.now < call.request.complete_by or self.fleet.waits(call)):
@@ -378,7 +383,7 @@ class World:
 
     def told(self) -> str:
         """The story so far, to be read by people."""
-        return "\n".join(line if isinstance(line, str) else _sentence(*line) for line in self.story)
+        return "\n".join(line if isinstance(line, str) else sentence(*line) for line in self.story)
 
 
 def _may_come_again(event: Event, record: OrderRecord) -> bool:
@@ -387,13 +392,3 @@ def _may_come_again(event: Event, record: OrderRecord) -> bool:
     return isinstance(event, Aged | CancelRequested | RetryDue | OperatorAsked | Signalled) or (
         isinstance(event, Claimed) and given_up
     )
-
-
-def _sentence(no: int, event: Event, decision: Decision) -> str:
-    what = repr(event)
-    if isinstance(event, Replied):
-        reply = event.reply
-        outcome = reply.reason or reply.kind if isinstance(reply, StepFailed) else "succeeded"
-        what = f"{reply.direction} {reply.step} {outcome} (fence {reply.fence})"
-    why = "; ".join(row.why for row in decision.log) or "nothing"
-    return f"order {no}: {what} -> {why} [{decision.record.state}, fence {decision.record.fence}]"

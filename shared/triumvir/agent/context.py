@@ -36,6 +36,7 @@ class Context:
         seconds_left: float,
         transactions: Transactions | None = None,
         traceparent: str | None = None,
+        report: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = request.client
@@ -65,6 +66,7 @@ class Context:
         self._clock = clock
         self._deadline = clock() + seconds_left
         self._transactions = transactions
+        self._report = report
 
     @property
     def results(self) -> Mapping[str, Any]:
@@ -75,6 +77,15 @@ class Context:
     def time_left(self) -> timedelta:
         """Until the order stops waiting; never below zero. No outbound call should be given longer."""
         return timedelta(seconds=max(0.0, self._deadline - self._clock()))
+
+    def progress(self, text: str) -> None:
+        """Says how far the operation is, in words: for the order's history, and for clients that asked for progress.
+
+        As often as you like, also from plain functions: it does not wait, and the latest text leaves once a second at
+        most, cut to 500 characters. No deadline and no retry is moved by it.
+        """
+        if self._report is not None:
+            self._report(text)
 
     async def commit(self, result: str) -> bool | None:
         """For the runtime: commits what the operation left open, with its result."""

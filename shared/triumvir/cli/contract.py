@@ -73,7 +73,7 @@ def _channels() -> dict[str, Any]:
             (messages.StepExecute, messages.StepCompensate),
             parameters={"agent": {"description": "the agent's name"}},
         ),
-        "replies": _channel(REPLIES, (messages.StepSucceeded, messages.StepFailed)),
+        "replies": _channel(REPLIES, (messages.StepSucceeded, messages.StepFailed, messages.StepProgressed)),
         "alerts": _channel(ALERTS, (messages.Alert,)),
     }
 

@@ -68,7 +68,7 @@ RefusalReason = Literal["stale", "no_time", "unknown_operation"]
 StatusName = Literal[
     "received", "processing", "step_completed", "retrying", "held", "compensating",
     "completed", "compensated", "cancelled", "failed", "compensation_failed", "closed",
-    "rejected", "unknown_order", "cancel_refused", "signalled", "signal_refused",
+    "rejected", "unknown_order", "cancel_refused", "signalled", "signal_refused", "progressed",
 ]  # fmt: skip
 BigInt = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -185,6 +185,14 @@ class StepFailed(_StepReply):
     reason: RefusalReason | None = None
 
 
+class StepProgressed(_StepReply):
+    """Agent to scheduler: how far it is. Completes nothing. ``count`` orders the reports of one call, from 1."""
+
+    TYPE: ClassVar[str] = "step.progressed.v1"
+    text: Text
+    count: Annotated[int, Field(ge=1, lt=2**31)]
+
+
 class Status(Message):
     """Scheduler or submitter to client. ``sequence`` rises by one per order; 0 for answers that belong to no order."""
 
@@ -233,4 +241,6 @@ class SchedulerWake(Message):
 FromClient: TypeAlias = OrderSubmit | OrderCancel | OrderSignal | OrderQuery
 StepRequest: TypeAlias = StepExecute | StepCompensate
 StepReply: TypeAlias = StepSucceeded | StepFailed
-AnyMessage: TypeAlias = FromClient | StepRequest | StepReply | Status | Alert | SchedulerWake
+"""What completes a request."""
+AgentMessage: TypeAlias = StepReply | StepProgressed
+AnyMessage: TypeAlias = FromClient | StepRequest | AgentMessage | Status | Alert | SchedulerWake

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from triumvir.contracts.messages import StepReply
+from triumvir.contracts.messages import AgentMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """An agent answered a request."""
+    """An agent answered a request, or said how far it is."""
 
-    reply: StepReply
+    reply: AgentMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class StepRecord(Struct, frozen=True):
     that request, as the order's own are those of a step that runs. ``undo_complete_by`` is None once it is answered
     for good.
     ``led_to``: the ordinal of the step that its time-out led to. ``asking``: its next request, or the one under way,
-    asks what came of it and calls nothing.
+    asks what came of it and calls nothing. ``progress``: what was reported last of it, or of its undo, as
+    ``lifecycle.progress`` writes it.
     """
 
     step_no: int
@@ -57,6 +58,7 @@ class StepRecord(Struct, frozen=True):
     undo_retries: int = 0
     led_to: int | None = None
     asking: bool = False
+    progress: str | None = None
 
     def allowed(self, direction: Direction) -> int | None:
         """Calls that the request sent last may make; None if a release without budgets sent it."""

@@ -6,21 +6,32 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from triumvir.contracts.messages import Effect, StepFailed, StepReply, StepSucceeded
+from triumvir.contracts.messages import (
+    AgentMessage,
+    Effect,
+    StepFailed,
+    StepProgressed,
+    StepReply,
+    StepSucceeded,
+)
 from triumvir.lifecycle import budget
 from triumvir.lifecycle.course import ahead
 from triumvir.lifecycle.dispatch import hold, run_next_step
 from triumvir.lifecycle.draft import Draft
 from triumvir.lifecycle.failure import begin_compensation, cancel_now, give_up
+from triumvir.lifecycle.progress import progressed
 from triumvir.lifecycle.record import OrderRecord, StepRecord
 from triumvir.lifecycle.undoing import undo_answered, undo_reopened
 
 
-def replied(draft: Draft, reply: StepReply) -> None:
+def replied(draft: Draft, reply: AgentMessage) -> None:
     """Folds one reply into the order."""
     if (reply.client, reply.order_id) != (draft.record.client, draft.record.order_id):
         # A database restored to an earlier time has given another order's number to this one.
         draft.late = True
+    elif isinstance(reply, StepProgressed):
+        if _is_awaited(draft, reply):
+            progressed(draft, reply)
     elif not _is_awaited(draft, reply):
         _late(draft, reply)
     elif reply.direction == "undo":
@@ -35,7 +46,7 @@ def replied(draft: Draft, reply: StepReply) -> None:
         _ends_attempt(draft, reply)
 
 
-def _is_awaited(draft: Draft, reply: StepReply) -> bool:
+def _is_awaited(draft: Draft, reply: AgentMessage) -> bool:
     record = draft.record
     if (record.locked_by, record.fence) != (reply.lock, reply.fence):
         return False

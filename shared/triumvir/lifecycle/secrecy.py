@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from triumvir.contracts.messages import StepFailed
+from triumvir.contracts.messages import StepFailed, StepProgressed
 from triumvir.lifecycle.events import Broken, Event, Replied
 from triumvir.lifecycle.record import Decision, OrderRecord, StepRecord
 from triumvir.workflow import Workflow
@@ -35,6 +35,11 @@ def quiet(workflow: Workflow, text: str) -> str:
     return Secret(text) if workflow.is_confidential else text
 
 
+def plain(text: str) -> str:
+    """What a text stands for: for the step records alone."""
+    return text.text if isinstance(text, Secret) else text
+
+
 def hidden(record: OrderRecord) -> OrderRecord:
     """An order with every text of an agent as a secret."""
     return replace(record, steps=tuple(map(_hidden_step, record.steps)))
@@ -51,6 +56,8 @@ def hidden_event(event: Event) -> Event:
     match event:
         case Replied(StepFailed() as reply):
             return dataclasses.replace(event, reply=reply.model_copy(update={"error": Secret(reply.error)}))
+        case Replied(StepProgressed() as reply):
+            return dataclasses.replace(event, reply=reply.model_copy(update={"text": Secret(reply.text)}))
         case Broken(problem):
             return dataclasses.replace(event, problem=Secret(problem))
         case _:
@@ -72,4 +79,4 @@ def _shown_step(step: StepRecord) -> StepRecord:
 
 
 def _shown(text: str | None) -> str | None:
-    return text.text if isinstance(text, Secret) else text
+    return None if text is None else plain(text)

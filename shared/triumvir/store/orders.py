@@ -41,7 +41,7 @@ _STEP_COLUMNS: Final = {
     "undo_attempts": "undo_attempt",
     "undo_sent_at": "undo_sent_at", "undo_complete_by": "undo_complete_by", "undo_wake_at": "undo_wake_at",
     "undo_retries": "undo_retries",
-    "led_to": "led_to", "asking": "asking",
+    "led_to": "led_to", "asking": "asking", "progress": "progress",
 }  # fmt: skip
 _LOG_COLUMNS: Final = {
     "ns": "n", "ats": "at", "from_states": "before", "to_states": "after", "whys": "why",

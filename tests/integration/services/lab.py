@@ -21,7 +21,7 @@ from typing import Any
 import asyncpg
 from pydantic import BaseModel
 
-from tests.waiting import eventually
+from tests.waiting import eventually, eventually_blocking
 from triumvir.agent import Agent, Context
 from triumvir.errors import Permanent, Transient
 from triumvir.workflow import Step, Wait, Workflow
@@ -93,11 +93,20 @@ async def _act(ctx: Context, behaviour: str, step: str) -> Any:
         case "late":
             return await _late(step)
         case "gate":
-            gate = _folder() / f"gate-{ctx.order_id}"
-            await eventually(gate.exists, what="the gate")
+            await eventually(_gate(ctx).exists, what="the gate")
             return step
+        case "report":
+            ctx.progress("half of it")
+            return await _act(ctx, "gate", step)
+        case "report-and-hang":
+            ctx.progress("half of it")
+            return await _act(ctx, "hang", step)
         case _:
             return _raise_or_return(behaviour)
+
+
+def _gate(ctx: Context) -> Path:
+    return _folder() / f"gate-{ctx.order_id}"
 
 
 async def _late(step: str) -> str:
@@ -183,6 +192,10 @@ async def un_echo(ctx: Context, order: Any, result: Any) -> None:
 def plain(ctx: Context, order: dict[str, Any]) -> Any:
     _write_down(ctx, "plain")
     behaviour = _behaviour(ctx, order, "plain")
+    if behaviour == "report":
+        ctx.progress("half of it")
+        eventually_blocking(_gate(ctx).exists, what="the gate")
+        return "plain"
     return "done" if behaviour == "ok" else _raise_or_return(behaviour)
 
 

@@ -59,15 +59,21 @@ async def bench(suite: Suite) -> AsyncIterator[Workbench]:
         yield bench
 
 
-@pytest.mark.parametrize(("workflow", "scale"), [("solo", 0.3), ("table", 1.0)])
+@pytest.mark.parametrize(
+    ("workflow", "scale", "behaviour"),
+    [("solo", 0.3, "hang"), ("solo", 0.3, "report-and-hang"), ("table", 1.0, "hang")],
+)
 async def test_the_reference_table_of_retries_holds_before_a_real_broker(
-    workflow: str, scale: float, bench: Workbench
+    workflow: str, scale: float, behaviour: str, bench: Workbench
 ) -> None:
-    """Sent at 0, again at 3 and 6, given up at 10 s: at three tenths of these times, and at these."""
+    """Sent at 0, again at 3 and 6, given up at 10 s: at three tenths of these times, and at these; also if it says
+    that it works.
+    """
     retries, timeout = [scale * timedelta(seconds=due) for due in (3, 6)], scale * timedelta(seconds=10)
     requests = await bench.requests("lab")
-    order = await bench.submit(workflow, {"a": ["hang", "ok"]})
+    order = await bench.submit(workflow, {"a": [behaviour, "ok"]})
     detail = await bench.until_state(order.order_id, "processed", within=90)
+    assert ("a: half of it" in [row.why for row in detail.history]) == (behaviour != "hang")
     sent = await requests.of(order.order_id, attempt=2)
     assert [(each["attempt"], each["retry"]) for each in sent] == [(1, 0), (1, 1), (1, 2), (2, 0)]
     after = [timeout - timedelta(milliseconds=each["time_left_ms"]) for each in sent[:3]]

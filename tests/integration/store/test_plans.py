@@ -153,7 +153,7 @@ def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:
         "undo_attempts": [0] * count,
         "undo_sent_at": [None] * count, "undo_complete_by": [None] * count, "undo_wake_at": [None] * count,
         "undo_retries": [0] * count,
-        "led_to": [None] * count, "asking": [False] * count,
+        "led_to": [None] * count, "asking": [False] * count, "progress": [None] * count,
     }  # fmt: skip
     history: dict[str, Any] = {
         "log_orders": nos, "ns": [history + 1 for history in histories], "ats": [now] * count,

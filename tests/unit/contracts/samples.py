@@ -27,6 +27,7 @@ from triumvir.contracts.messages import (
     StepCompensate,
     StepExecute,
     StepFailed,
+    StepProgressed,
     StepSucceeded,
 )
 
@@ -116,6 +117,19 @@ _SAMPLES: tuple[AnyMessage, ...] = (
         fence=1_772_600_767_890_000,
         calls=2,
         result=JsonText.of({"charge": "c-1"}),
+    ),
+    StepProgressed(
+        order_no=7,
+        client="shop-a",
+        order_id="2026-0001",
+        step="charge",
+        step_no=2,
+        direction="do",
+        lock=_LOCK,
+        fence=1_772_600_767_890_000,
+        calls=2,
+        text="12 of 40 pages",
+        count=3,
     ),
     StepFailed(
         order_no=7,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.testing.troupe import SALE, Remote, till_of
+from tests.unit.testing.troupe import SALE, Remote, press, till_of
 from triumvir import Agent, Context, Step, Workflow
 from triumvir.testing import Outcome, Rehearsal
 
@@ -308,3 +308,12 @@ def test_calls_are_told_between_the_moves_that_they_led_to(rehearsal: Rehearsal)
         "[processing] ship skipped: payload.pence > `100` is false",
         "[processed] every step completed or skipped",
     ]
+
+
+def test_progress_is_told_in_virtual_time_once_a_second_at_most() -> None:
+    book = Workflow("book", 1, [Step("print", agent="press", operation="print-pages")])
+    outcome = Rehearsal(book, agents=[press()]).run_blocking({}, progress=True)
+    assert (outcome.state, outcome.result) == ("processed", "printed")
+    assert outcome.told == ["received", "processing", *["progressed"] * 4, "completed"]
+    told = [status.detail for status in outcome.statuses if status.status == "progressed"]
+    assert told == [f"print: {page} of 10" for page in (1, 3, 6, 9)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -93,3 +94,17 @@ SALE = Workflow(
     on_error="compensate",
 )
 """Free shipping above a pound; what is cheaper is fetched."""
+
+
+def press() -> Agent:
+    """An agent that prints ten pages in three and a half seconds, and says so after each."""
+    made = Agent("press")
+
+    @made.operation("print-pages")
+    async def print_pages(ctx: Context, order: dict[str, Any]) -> str:
+        for page in range(1, 11):
+            ctx.progress(f"{page} of 10")
+            await asyncio.sleep(0.35)
+        return "printed"
+
+    return made

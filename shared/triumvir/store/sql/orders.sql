@@ -15,7 +15,7 @@ select clock_timestamp() as now,
        s.step_no, s.attempt, s.state, s.calls, s.effect, s.result, s.error, s.undo_state, s.undo_tries,
        s.undo_generation, s.undo_error, s.generation, s.by_hand, s.wait_left, s.undo_calls, s.calls_upto, s.undo_limit,
        s.undo_attempt, s.undo_sent_at, s.undo_complete_by, s.undo_wake_at, s.undo_retries,
-       s.led_to, s.asking,
+       s.led_to, s.asking, s.progress,
        case when o.attempt = 0 then
            (select d.payload from order_documents d where d.client = o.client and d.order_id = o.order_id)
        end as payload,
@@ -70,14 +70,14 @@ with moved as (
     insert into steps as s (no, step_no, attempt, state, calls, effect, result, error, undo_state, undo_tries,
                             undo_generation, undo_error, generation, by_hand, wait_left, undo_calls, calls_upto,
                             undo_limit, undo_attempt, undo_sent_at, undo_complete_by, undo_wake_at, undo_retries,
-                            led_to, asking)
+                            led_to, asking, progress)
     select * from unnest(
         :step_orders::bigint[], :step_nos::smallint[], :step_attempts::int[], :step_states::text[], :calls::int[],
         :effects::text[], :results::text[], :errors::text[], :undo_states::text[], :undo_tries::int[],
         :undo_generations::int[], :undo_errors::text[], :step_generations::int[], :by_hands::boolean[],
         :waits_left::interval[], :undo_calls::int[], :calls_upto::int[], :undo_limits::int[], :undo_attempts::int[],
         :undo_sent_at::timestamptz[], :undo_complete_by::timestamptz[], :undo_wake_at::timestamptz[],
-        :undo_retries::int[], :led_to::smallint[], :asking::boolean[])
+        :undo_retries::int[], :led_to::smallint[], :asking::boolean[], :progress::text[])
     on conflict (no, step_no) do update set
         attempt = excluded.attempt, state = excluded.state, calls = excluded.calls, effect = excluded.effect,
         result = excluded.result, error = excluded.error, undo_state = excluded.undo_state,
@@ -87,7 +87,8 @@ with moved as (
         undo_calls = excluded.undo_calls, calls_upto = excluded.calls_upto, undo_limit = excluded.undo_limit,
         undo_attempt = excluded.undo_attempt, undo_sent_at = excluded.undo_sent_at,
         undo_complete_by = excluded.undo_complete_by, undo_wake_at = excluded.undo_wake_at,
-        undo_retries = excluded.undo_retries, led_to = excluded.led_to, asking = excluded.asking
+        undo_retries = excluded.undo_retries, led_to = excluded.led_to, asking = excluded.asking,
+        progress = excluded.progress
 ), logged as (
     insert into transitions (no, n, at, who, from_state, to_state, why, step_no, status, sequence,
                              account)

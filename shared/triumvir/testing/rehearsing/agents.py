@@ -12,15 +12,16 @@ from triumvir.agent import Agent, Context
 from triumvir.agent.authoring import Operation
 from triumvir.agent.calling import NEVER_BEGUN, OUTCOME_UNKNOWN, CallPolicy, Success, call
 from triumvir.agent.calling import Outcome as Answer
+from triumvir.agent.progress import Reporter
 from triumvir.agent.running import Runner
-from triumvir.contracts.messages import StepReply, StepRequest
+from triumvir.contracts.messages import AgentMessage, StepReply, StepRequest
 from triumvir.settings import Settings
 from triumvir.testing.inbox import Inbox, InboxRow, Known, Refused, UnderWay
 from triumvir.testing.rehearsing.clock import Clock
 from triumvir.testing.rehearsing.faults import Fault, Faults, Point
 from triumvir.testing.rehearsing.instances import Instance, Instances
 from triumvir.testing.rehearsing.outcome import RehearsedCall
-from triumvir.testing.rehearsing.replies import attempt_of, direction_of, refusal, reply
+from triumvir.testing.rehearsing.replies import attempt_of, direction_of, progress, refusal, reply
 from triumvir.testing.rehearsing.transaction import Connect, Desk, Transaction
 
 
@@ -31,7 +32,7 @@ class Order(Protocol):
     def moves(self) -> int:
         """How many moves it has made."""
 
-    def reply(self, reply: StepReply) -> None:
+    def reply(self, reply: AgentMessage) -> None:
         """Takes a reply."""
 
     def cancel(self) -> None:
@@ -121,7 +122,7 @@ class RehearsedAgents:
         if made is not None:
             self._on_its_way("reply", request, lambda: self._arrive(made))
 
-    async def _arrive(self, made: StepReply) -> None:
+    async def _arrive(self, made: AgentMessage) -> None:
         self._order.reply(made)
 
     # One request, from its begin to its reply
@@ -171,13 +172,21 @@ class RehearsedAgents:
         attempt, calls, policy = attempt_of(request), row.calls, self._policy(row)
         left = (request.complete_by - self.clock.now()) / timedelta(seconds=1)
         transaction = Transaction(self.desk, attempt, instance.no)
-        ctx = Context(request, left, transaction, None, self.clock.seconds)
+
+        async def tell(text: str, count: int) -> None:
+            await self._arrive(progress(request, text, count, calls + max(0, ctx.call - 1)))
+
+        reporter = Reporter(tell)
+        ctx = Context(request, left, transaction, None, reporter.report, self.clock.seconds)
 
         async def count_call() -> int | None:
             return self.inbox.count_call(attempt, self.clock.now())
 
         watched = self._watched(instance, operation, request)
-        answer = await call(watched, request, ctx, count_call, policy)
+        try:
+            answer = await call(watched, request, ctx, count_call, policy)
+        finally:
+            reporter.close()
         await self._befall("before_record", instance, request)
         if not isinstance(answer, Success) or not answer.recorded:
             succeeded = isinstance(answer, Success)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from triumvir.broker import OutMessage, status_queue
 from triumvir.contracts.codec import decode
 from triumvir.contracts.json_text import JsonText
-from triumvir.contracts.messages import Alert, Status, StepCompensate, StepExecute, StepReply
+from triumvir.contracts.messages import AgentMessage, Alert, Status, StepCompensate, StepExecute
 from triumvir.lifecycle import (
     END,
     RESTING,
@@ -106,8 +106,8 @@ class RehearsedOrder:
 
     # What happens to it
 
-    def reply(self, reply: StepReply) -> None:
-        """An agent's answer."""
+    def reply(self, reply: AgentMessage) -> None:
+        """An agent's answer, or how far it is."""
         self._apply(Replied(reply))
 
     def cancel(self) -> None:

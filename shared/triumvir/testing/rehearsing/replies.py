@@ -8,9 +8,11 @@ from triumvir.agent.calling import Outcome, Success
 from triumvir.contracts.codec import decode, encode
 from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import (
+    AgentMessage,
     RefusalReason,
     StepCompensate,
     StepFailed,
+    StepProgressed,
     StepReply,
     StepRequest,
     StepSucceeded,
@@ -45,6 +47,14 @@ def refusal(request: StepRequest, reason: RefusalReason) -> StepReply:
             **_common(request), kind="refused", effect="none", error=f"refused: {reason}", reason=reason
         )
     )
+
+
+def progress(request: StepRequest, text: str, count: int, calls: int) -> AgentMessage:
+    """How far a request is."""
+    message = StepProgressed(**_common(request), calls=calls, text=text, count=count)
+    arrived = decode(message.TYPE, encode(message))
+    assert isinstance(arrived, StepProgressed)
+    return arrived
 
 
 def _common(request: StepRequest) -> dict[str, Any]:
