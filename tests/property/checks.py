@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.property.rules import course
+from triumvir.contracts.account import of_text
 from triumvir.contracts.messages import AgentMessage, StepProgressed, StepSucceeded
 from triumvir.lifecycle import (
     END,
@@ -65,11 +67,26 @@ def _check_log(before: OrderRecord, decision: Decision) -> None:
     arrows = [(row.before, row.after) for row in log if row.before != row.after]
     assert all(is_legal(*arrow) for arrow in arrows), arrows
     assert len(arrows) <= 1, f"one decision, one arrow: {arrows}"
+    _check_account(after, log)
     numbers = [row.sequence for row in log if row.sequence is not None]
     assert numbers == list(range(before.sequence + 1, after.sequence + 1))
     assert all((row.status is None) == (row.sequence is None) for row in log)
     told = [send.history for send in decision.sends if isinstance(send, SendStatus)]
     assert told == [row.n for row in log if row.status is not None]
+
+
+def _check_account(after: OrderRecord, log: Sequence[LogRow]) -> None:
+    """An order that cannot be undone says so of each step, and no other move does."""
+    rested = [row for row in log if row.after == "compensation_failed" != row.before]
+    assert [row for row in log if row.account is not None] == rested
+    for row in rested:
+        said = {step.step_no: step.outcome for step in of_text(row.account or "")}
+        begun = [step for step in after.steps if step.state in ("running", "completed", "failed")]
+        assert set(said) == {step.step_no for step in begun}
+        for step in begun:
+            assert (said[step.step_no] == "undone") == (step.undo_state == "undone")
+            assert (said[step.step_no] == "failed") <= (step.undo_state == "undo_failed")
+            assert (said[step.step_no] == "not_needed") == (step.effect == "none")
 
 
 def check_row(record: OrderRecord) -> None:

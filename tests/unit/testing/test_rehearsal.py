@@ -317,3 +317,36 @@ def test_progress_is_told_in_virtual_time_once_a_second_at_most() -> None:
     assert outcome.told == ["received", "processing", *["progressed"] * 4, "completed"]
     told = [status.detail for status in outcome.statuses if status.status == "progressed"]
     assert told == [f"print: {page} of 10" for page in (1, 3, 6, 9)]
+
+
+PATIENT = {"step_timeout": 600, "retry_interval": 120, "jitter_factor": 0}
+
+
+def test_the_request_of_a_scheduler_that_died_is_brought_forward_by_revival(remote: Remote) -> None:
+    rehearsal = Rehearsal(SALE, agents=[till_of(remote)], settings={**PATIENT, "outbox_lease": 300})
+    rehearsal.scheduler_dies("charge")
+    outcome = run(rehearsal)
+    assert (outcome.state, outcome.unstruck) == ("processed", ())
+    assert [call.step for call in outcome.calls].count("charge") == 1
+    assert [row.why for row in outcome.history if "brought forward" in row.why] == [
+        "who sent the request is gone; retry 1 is brought forward"
+    ]
+    assert outcome.elapsed == timedelta(seconds=15 + 3)  # the lease, and the recovery delay
+
+
+def test_without_revival_the_outbox_still_sends_it(remote: Remote) -> None:
+    settings = {**PATIENT, "action_recovery_delay": 0}
+    rehearsal = Rehearsal(SALE, agents=[till_of(remote)], settings=settings)
+    rehearsal.scheduler_dies("charge")
+    outcome = run(rehearsal)
+    assert (outcome.state, outcome.elapsed) == ("processed", timedelta(seconds=10))
+    assert not [row for row in outcome.history if "brought forward" in row.why]
+
+
+def test_an_undo_whose_scheduler_died_is_revived_too(remote: Remote) -> None:
+    rehearsal = Rehearsal(SALE, agents=[till_of(remote)], settings={**PATIENT, "outbox_lease": 300})
+    rehearsal.fail("charge", permanently="declined")
+    rehearsal.scheduler_dies("reserve", undo=True)
+    outcome = run(rehearsal)
+    assert (outcome.state, outcome.elapsed) == ("compensated", timedelta(seconds=18))
+    assert remote.undone == ["reserve"]

@@ -41,6 +41,9 @@ class Order(Protocol):
     def moved(self) -> None:
         """Work has ended: look again."""
 
+    def orphaned(self) -> None:
+        """Whoever sent the request is gone."""
+
 
 class RehearsedAgents:
     """The processes of all agents, their inbox, and the messages to and from them."""
@@ -89,6 +92,9 @@ class RehearsedAgents:
         for fault in self._faults.strike(point, request.step, direction_of(request)):
             delay += fault.seconds
             copies = {"drop": 0, "double": 2}.get(fault.kind, copies)
+            if fault.kind == "orphan":
+                self._order.orphaned()
+                delay += self._settings.outbox_lease / timedelta(seconds=1)
         for _ in range(copies):
             task = asyncio.create_task(_later(delay, arrive))
             self._tasks.add(task)

@@ -11,7 +11,7 @@ from triumvir.errors import OperationError
 
 Point = Literal["request", "before_call", "after_call", "before_record", "before_reply", "reply"]
 """Where a fault strikes, in the order in which a request comes by."""
-Kind = Literal["fail", "die", "pause", "delay", "double", "drop", "cancel"]
+Kind = Literal["fail", "die", "pause", "delay", "double", "drop", "orphan", "cancel"]
 
 
 @dataclass(slots=True)

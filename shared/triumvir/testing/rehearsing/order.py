@@ -30,6 +30,7 @@ from triumvir.lifecycle import (
     OrderRecord,
     Replied,
     RetryDue,
+    Revived,
     SendAlert,
     SendRequest,
     SendStatus,
@@ -85,6 +86,7 @@ class RehearsedOrder:
             progress=submission.progress,
         )
         self.log: list[LogRow] = []
+        self._revival: datetime | None = None
         self.statuses: list[Status] = []
         self.alerts: list[Alert] = []
         self._workflow, self._payload, self._settings = workflow, submission.payload, settings
@@ -117,6 +119,10 @@ class RehearsedOrder:
     def moved(self) -> None:
         """Something may have changed: look again."""
         self._moved.set()
+
+    def orphaned(self) -> None:
+        """The scheduler that sent a request is gone: a supervisor finds its lease lapsed."""
+        self._revival = self._scan_after(self.clock.now() + self._settings.instance_lease)
 
     async def play(self, asked: Sequence[tuple[datetime, Event]], until: datetime) -> str | None:
         """Until it rests and nothing is under way; why it does not rest, if so. ``asked``: by client or operators."""
@@ -185,6 +191,9 @@ class RehearsedOrder:
     def _supervise(self) -> bool:
         record, now = self.record, self.clock.now()
         recovery, release = self._recovery(), self._release()
+        if self._revival is not None and self._revival <= now:
+            self._revival = None
+            return self._apply(Revived())
         if recovery is not None and recovery <= now and waiting_step(record) is not None:
             return self._apply(Expired(begun=False))
         if recovery is not None and recovery <= now:
@@ -215,7 +224,7 @@ class RehearsedOrder:
         """When something becomes due."""
         record, now = self.record, self.clock.now()
         due = record.not_before if record.locked_by is None and record.held_by is None else None
-        for at in (record.wake_at, due, self._recovery(), self._release()):
+        for at in (record.wake_at, due, self._recovery(), self._release(), self._revival):
             if at is not None and at > now:
                 yield at
 

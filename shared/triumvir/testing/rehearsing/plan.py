@@ -96,6 +96,13 @@ class FaultPlan:
         """
         self._inject("pause", step, "before_record", (times, skip), undo, seconds=_seconds("by", by))
 
+    def scheduler_dies(self, step: str, *, times: int | None = 1, skip: int = 0, undo: bool = False) -> None:
+        """The scheduler's process is killed once the dispatch is committed and before the request is sent. Another one
+        sends it from the outbox when ``outbox_lease`` has lapsed; once ``instance_lease`` has, a supervisor brings the
+        next retry forward to ``action_recovery_delay`` from then, if it is due later.
+        """
+        self._inject("orphan", step, "request", (times, skip), undo)
+
     def delay(
         self,
         step: str,
