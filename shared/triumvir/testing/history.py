@@ -15,7 +15,7 @@ from triumvir.testing.snapshot import OrderFacts, Snapshot
 from triumvir.workflow import Wait
 
 NEVER_AGAIN: Final = 2**63 - 1
-_ASIDE: Final = frozenset({"cancel_refused"})
+_ASIDE: Final = frozenset({"cancel_refused", "signalled", "signal_refused"})
 """Told to who asked, not of the order."""
 
 

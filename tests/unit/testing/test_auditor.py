@@ -101,6 +101,17 @@ def test_a_sound_order_is_no_finding() -> None:
     assert Case().found() == []
 
 
+@pytest.mark.parametrize("answer", ["cancel_refused", "signal_refused", "signalled"])
+def test_what_somebody_is_answered_after_the_end_says_nothing_of_the_order(answer: str) -> None:
+    case = Case()
+    case.history.append(
+        case.row(6, "compensated", "compensated", "asked too late", status=answer, sequence=4)
+    )
+    case.record |= {"sequence": 4, "history": 6}
+    case.told[4] = answer
+    assert case.found() == []
+
+
 def spoil(case: Case, what: str) -> None:
     """One thing that is wrong."""
     match what:
