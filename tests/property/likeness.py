@@ -177,6 +177,8 @@ class _Eye:
         kind: Any = type(value)
         if value is None or kind in (str, int, bool, UUID):
             return [value]
+        if kind is timedelta:
+            return [value.total_seconds()]
         if kind is datetime:
             return [max((value - self.now).total_seconds(), 0)]
         if isinstance(value, dict):

@@ -11,8 +11,9 @@ from tests.property.audited import WrittenRemote, findings_of
 from tests.property.fleet import CALLS_PER_REQUEST, Request
 from tests.property.likeness import copied, likeness
 from tests.property.remote import Outcome
-from tests.property.rules import Traits
+from tests.property.rules import Rules, Traits, fate
 from tests.property.settle import check_calls, check_rest
+from tests.property.signals import check_first_counts
 from tests.property.world import Posted, World, workflow_of
 from triumvir.contracts.messages import StepProgressed
 from triumvir.lifecycle import LIVE, PAUSED, RESTING, Action, Policy
@@ -45,11 +46,14 @@ class Scope:
     together: int
     undo_order: UndoOrder = "reverse"
     traits: Traits = field(default_factory=dict)
+    rules: Rules = field(default_factory=dict)
 
     def world(self) -> World:
         """The order is received, and nothing has happened yet."""
-        workflow = workflow_of(self.steps, self.on_error, undo_order=self.undo_order, traits=self.traits)
-        world = World(workflow, POLICY, orders=1)
+        workflow = workflow_of(
+            self.steps, self.on_error, rules=self.rules, undo_order=self.undo_order, traits=self.traits
+        )
+        world = World(workflow, POLICY, orders=1, rules=self.rules)
         world.remote = world.fleet.remote = WrittenRemote()
         return world
 
@@ -108,6 +112,13 @@ def _check(world: World) -> None:
     (order,) = world.orders
     check_calls(world, order)
     assert all(net in (0, 1) for net in world.remote.net.values()), "an effect was doubled"
+    for step_no in _waits(world):
+        check_first_counts(order.record, order.log, step_no)
+
+
+def _waits(world: World) -> list[int]:
+    """The steps that wait for a signal."""
+    return [step_no for step_no in world.rules if fate(world.rules, step_no) == "waits"]
 
 
 def check_at_rest(world: World) -> None:
@@ -232,6 +243,8 @@ def _faults(world: World) -> Iterator[Move]:
             yield Move(f"an operator: {action}", lambda w, a=action: w.operate(w.orders[0], a), "operator")  # type: ignore[misc]
     elif order.record.paused_at is None and order.record.state in LIVE:
         yield Move("an operator: pause", lambda w: w.operate(w.orders[0], "pause"), "operator")
+    for step_no in _waits(world):  # before its step is reached, while it waits, once more, or too late
+        yield Move(f"the signal of step {step_no}", lambda w, n=step_no: w.signal(w.orders[0], n), "signal")  # type: ignore[misc]
     if order.record.state in ("pending", "processing", "compensating"):
         yield Move("deciding fails", lambda w: w.break_(w.orders[0]), "broken")
 
@@ -270,6 +283,8 @@ def _agent_faults(world: World) -> Iterator[Move]:
             if instance.leased:
                 yield Move(f"the lease of agent {n} lapses", lambda w, n=n: _lapse(w, n), "lapse")  # type: ignore[misc]
     operation = world.operation(world.orders[0])
+    if not operation:  # a wait needs nobody
+        return
     if operation not in world.absent:
         yield Move(f"{operation} is offered by nobody", lambda w: w.absent.add(operation), "absent")
     if operation not in world.fleet.instances[0].unknown:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.property.rules import Traits
+from tests.property.rules import Rule, Rules, Traits
 from tests.property.search import Searched, WrongState, search
 from tests.property.small_world import Scope
 from tests.property.test_volume import BREAKAGES
@@ -31,6 +31,9 @@ FAULTS: Final = {
 
 
 REPORTS: Final = {"report": 2, "slow": 1, "doubled": 1, "crash": 1}
+SIGNALS: Final = {"signal": 2}  # before its step is reached, while it waits, once more, or too late
+
+
 Search = Callable[..., Searched]
 
 
@@ -44,9 +47,11 @@ def searched(capsys: pytest.CaptureFixture[str]) -> Search:
         together: int,
         undo_order: UndoOrder = "reverse",
         traits: Traits | None = None,
+        rules: Rules | None = None,
     ) -> Searched:
-        found = search(Scope(steps, on_error, FAULTS, together, undo_order, traits or {}))
-        special = f", steps that are {traits}" if traits else ""
+        faults = FAULTS | SIGNALS if rules else FAULTS
+        found = search(Scope(steps, on_error, faults, together, undo_order, traits or {}, rules or {}))
+        special = f", steps that are {traits or rules}" if traits or rules else ""
         named = (
             f"{steps} steps{special}, on error {on_error}, undone in {undo_order}, {together} faults together"
         )
@@ -113,6 +118,24 @@ def test_where_time_outs_lead_on_more_faults_end_right_as_well(traits: Traits, s
     assert searched(2, "compensate", 3, traits=traits).states > 20_000
 
 
+@pytest.mark.parametrize("rule", ["waits", "waits-or-fails"])
+@pytest.mark.parametrize("on_error", ["compensate", "halt"])
+def test_whatever_meets_a_wait_for_a_signal_every_reachable_state_is_right(
+    rule: Rule, on_error: OnError, searched: Search
+) -> None:
+    found = searched(1, on_error, 3, rules={1: rule})
+    assert found.states > 150
+    assert {"processed", "cancelled"} <= set(found.ends)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rules", [{1: "waits"}, {1: "waits-or-fails"}, {2: "waits"}, {2: "waits-or-fails"}])
+def test_with_a_step_before_or_after_the_wait_every_reachable_state_is_right(
+    rules: Rules, searched: Search
+) -> None:
+    assert searched(2, "compensate", 2, rules=rules).states > 2_000
+
+
 FOUND: Final = (
     "late-success-forgotten",
     "in-doubt-not-undone",
@@ -147,6 +170,14 @@ def test_the_search_finds_a_broken_rule_of_steps_that_lead_on_or_run_once(
 ) -> None:
     traits = IN_A_WORLD_OF[breakage]
     find(breakage, Scope(len(traits), "compensate", FAULTS, 2, traits=traits), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    ["second-signal-counts", "kept-signal-forgotten", "default-never-counts", "held-wait-begins-anew"],
+)
+def test_the_search_finds_a_broken_rule_of_waits(breakage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find(breakage, Scope(1, "halt", FAULTS | SIGNALS, 2, rules={1: "waits"}), monkeypatch)
 
 
 @pytest.mark.slow
