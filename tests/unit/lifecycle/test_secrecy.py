@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from tests.unit.lifecycle.one_order import START, OneOrder
 from tests.unit.lifecycle.test_account import could_not_be_undone, written
 from triumvir.contracts.json_text import JsonText
-from triumvir.lifecycle import HIDDEN, Broken, Decision, Moment, Policy, set_aside
+from triumvir.contracts.messages import StepProgressed
+from triumvir.lifecycle import HIDDEN, Broken, Decision, Moment, Policy, Replied, set_aside
 from triumvir.lifecycle.secrecy import Secret
 from triumvir.workflow import Step
 from triumvir.workflow.classification import Classification
@@ -115,3 +116,11 @@ def test_both_kinds_of_order_go_the_same_way(classification: Classification) -> 
     order.succeed()
     assert (order.state, order.entry(1).undo_state) == ("compensated", "undone")
     assert not any(isinstance(step.error, Secret) for step in order.record.steps)
+
+
+def test_how_far_an_operation_is_stays_a_secret_too() -> None:
+    order = confidential("a")
+    order.claim()
+    report = StepProgressed(**order._head(1), text="4711 looked up", count=1)
+    assert told(order.on(Replied(report))) == f"a: {HIDDEN} None"
+    assert "4711" in (order.entry(1).progress or "")
