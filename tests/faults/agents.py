@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from itertools import zip_longest
@@ -87,7 +88,14 @@ async def ask(ctx: Context, direction: Direction, order: dict[str, Any], *, appl
         if response.status == 422:
             raise Permanent("refused", effect="none")
         answer: dict[str, Any] = await response.json()
+    if direction == "do" and response.headers["Tries"] == "1":
+        _block(order.get("ask", {}).get(ctx.step, {}).get("block", 0.0))
     return answer
+
+
+def _block(seconds: float) -> None:
+    """What an asynchronous function must not do: nothing else of its process runs meanwhile."""
+    threading.Event().wait(seconds)
 
 
 @goods.operation("reserve", undo="release")

@@ -89,7 +89,7 @@ class Downstream:
         await self.after(call)
         if self.drop_reply(call) or self._tries[call.key] <= asked.get("drop", 0):
             _cut(request)
-        return web.json_response({"key": call.key})
+        return web.json_response({"key": call.key}, headers={"Tries": str(self._tries[call.key])})
 
     def _refusal(self, call: Call, asked: dict[str, Any]) -> web.Response | None:
         if asked.get("fail") == "permanent":
