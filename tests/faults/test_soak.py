@@ -46,7 +46,7 @@ async def test_half_a_minute_of_everything_at_once_breaks_no_promise() -> None:
     assert f"clean, SEED={SEED}" in output
     fired = {name: int(count) for name, count in ROW.findall(output)}
     assert set(fired) == SORTS
-    assert sum(count > 0 for count in fired.values()) >= 8, output
+    assert sum(count > 0 for count in fired.values()) >= 6, output
     assert not (ROOT / ".run" / "soak" / f"seed-{SEED}").exists()
 
 

@@ -58,7 +58,7 @@ class Fault:
 
 STRANDS: Final[Mapping[str, Strand]] = {
     "processes": Strand(
-        (2.0, 8.0),
+        (3.0, 12.0),
         (
             Sort("kill", 10),
             Sort("restart", 2),
@@ -66,10 +66,10 @@ STRANDS: Final[Mapping[str, Strand]] = {
             Sort("clock behind", 2),
         ),
     ),
-    "roll": Strand((10.0, 90.0), (Sort("rolling restart", 1, targets=NO_TARGET),)),
-    "sleepers": Strand((2.0, 12.0), (Sort("sleep past the lease", 1, (4.0, 9.0)),)),
+    "roll": Strand((10.0, 120.0), (Sort("rolling restart", 1, targets=NO_TARGET),)),
+    "sleepers": Strand((4.0, 20.0), (Sort("sleep past the lease", 1, (4.0, 9.0)),)),
     "servers": Strand(
-        (4.0, 16.0),
+        (8.0, 25.0),
         (
             Sort("broker kill", 1, targets=NO_TARGET),
             Sort("broker cut", 4, targets=NO_TARGET),
@@ -89,7 +89,7 @@ STRANDS: Final[Mapping[str, Strand]] = {
         ),
     ),
     "operators": Strand(
-        (0.2, 2.0),
+        (0.5, 3.0),
         (
             Sort("pause of an order", 3, (0.5, 4.0), NO_TARGET),
             Sort("pause of workflow", 1, (0.5, 4.0), ("trade", "choosy", "halting")),
