@@ -18,6 +18,7 @@ AWAY: Final = (
     "cannot be reached",
     "no RabbitMQ answered",
     "connection unexpectedly closed",
+    "connection was closed",
     "could be opened in",
 )
 """What a service says at its start of a server that is away, or goes away meanwhile."""
@@ -82,7 +83,7 @@ def _unasked_exits(system: System) -> Iterator[str]:
 
 
 def _found_nobody(line: dict[str, object]) -> bool:
-    if line["event"] == events.SERVICE_DRAIN_INCOMPLETE:
+    if line["event"] in (events.SERVICE_DRAIN_INCOMPLETE, events.DRAIN_STEP_FAILED):
         return True
     starting = line["event"] == events.TASK_FAILED and line["task"] == "start"
     return starting and any(words in str(line["error"]) for words in AWAY)
