@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -40,7 +41,9 @@ async def show(bench: Workbench, order: Order, *options: str) -> str:
     """What ``triumvir orders show`` prints."""
     environment = {**os.environ, **bench.suite.environment({})}
     child = await asyncio.create_subprocess_exec(
-        "triumvir",
+        sys.executable,
+        "-m",
+        "triumvir.cli",
         "orders",
         "show",
         order.key,
