@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from tests.property import small_world
 from tests.property.rules import Rule, Rules, Traits
 from tests.property.search import Searched, WrongState, search
-from tests.property.small_world import Scope
+from tests.property.small_world import POLICY, Scope
 from tests.property.test_volume import BREAKAGES
 from triumvir.workflow import OnError, UndoOrder
 
@@ -199,6 +201,9 @@ def test_the_search_finds_a_broken_rule_that_needs_more_faults(
 def find(breakage: str, scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, broken = BREAKAGES[breakage]
     monkeypatch.setattr(where, name, broken)
+    monkeypatch.setattr(
+        small_world, "POLICY", replace(POLICY)
+    )  # what it resolved by the right rules is left behind
     with pytest.raises(WrongState) as found:
         search(scope)
     assert "\n-- " in str(found.value), "how it comes about is told"
