@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 import pytest
@@ -63,8 +64,14 @@ async def test_orders_of_the_previous_release_come_to_their_ends(inherited: tupl
         await _until(bench, {**ENDS, "held": "cancelled", "error": "compensated"})
         numbers = [status.sequence async for status in client.order("processing").statuses()]
         assert numbers == list(range(1, len(numbers) + 1)), "what it was told before counts on"
+        await eventually_true(partial(_is_all_told, bench), within=60, what="an empty outbox")
     findings = await audit(suite.settings, expected_dead=None)
     assert [finding.order for finding in findings] == [f"{account.name}/undo-held"], describe(findings)
+
+
+async def _is_all_told(bench: Workbench) -> bool:
+    """Rows whose messages are confirmed go with the next commit, or a quarter of a second later."""
+    return bool(await bench.db.fetchval("select count(*) = 0 from outbox"))
 
 
 async def _until(bench: Workbench, ends: Mapping[str, str]) -> None:
