@@ -161,10 +161,7 @@ class Stage:
         now, records = recent.now(), recent.all_of(nos)
         if now is not None and records is not None:
             return Found(now, records, {}, frozenset())
-        found = await orders.read(connection, nos)
-        if found is not None:
-            recent.note(found.now)
-        return found
+        return await orders.read(connection, nos)
 
     async def _publish(self, applied: Applied, published: CrashPoint) -> None:
         """Starts to publish what was committed, remembers it, and counts it."""

@@ -66,7 +66,7 @@ class CallPolicy:
 
 
 class Fenced(OperationError):
-    """No further call may be made for this request."""
+    """No further call may be made for this request; it says what became of the call before."""
 
     default_effect = "none"
 
@@ -88,15 +88,17 @@ async def call(
         problem = f"the payload does not fit {operation.full_name}: {_short(error)}"
         return Failure("permanent", _effect(doubt), problem)
 
+    failed = ""
+
     async def once() -> Success:
-        nonlocal doubt
+        nonlocal doubt, failed
         if ctx.call > 0 and await count_call() is None:
-            raise Fenced("the attempt is over")
+            raise Fenced(failed)
         ctx.call += 1
         try:
             return await _call_and_commit(operation, ctx, arguments, policy)
         except OperationError as error:
-            doubt = doubt or error.effect == "unknown"
+            doubt, failed = doubt or error.effect == "unknown", _text(error)
             raise
 
     try:

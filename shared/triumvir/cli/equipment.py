@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 from functools import cache
@@ -15,8 +14,6 @@ from triumvir.settings import Settings
 from triumvir.telemetry import logs, tracing
 
 _SERVICE: Final = "cli"
-_TALKATIVE: Final = ("aiormq", "aio_pika")
-"""They log what they raise as well; a command says it once, in its own words."""
 
 
 @cache
@@ -25,15 +22,13 @@ def settings() -> Settings:
     loaded = settings_module.load()
     quiet = {} if "log_level" in loaded.model_fields_set else {"log_level": "WARNING"}
     plain = {} if "log_format" in loaded.model_fields_set else {"log_format": "console"}
-    if quiet:
-        for library in _TALKATIVE:
-            logging.getLogger(library).setLevel(logging.CRITICAL)
     adapted = loaded.model_copy(update={**quiet, **plain})
     if loaded.otlp_endpoint is None:
-        logs.configure(adapted, _SERVICE, str(os.getpid()))
         tracing.record_nothing(loaded.trace_sample_ratio)
     else:
         _export(adapted)
+    # What goes wrong with the broker a command says once, in its own words.
+    logs.configure(adapted, _SERVICE, str(os.getpid()), broker_library=not quiet)
     return loaded
 
 

@@ -54,6 +54,8 @@ def lead_on(draft: Draft, step: StepRecord, target: int) -> None:
         not_before=None,
         **draft.unlocked(),
     )
+    if effect == "certain":  # its success came between the deadline and this timer: both steps took effect
+        draft.alert("late-success")
 
 
 def ask(draft: Draft, step: StepRecord) -> None:

@@ -146,6 +146,7 @@ class Decider:
         Each round takes one event of every order, so that each arrow of the lifecycle is written by itself.
         """
         now, records = found.now, found.records
+        self.recent.note(now)
         self.payloads.keep(found.payloads)
         await self._definitions.load(connection, {(r.workflow, r.version) for r in records.values()})
         looking = [record for record in records.values() if self._looks_at_data(record)]

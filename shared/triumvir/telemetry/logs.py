@@ -22,6 +22,8 @@ _OURS: Final = frozenset({"timestamp", "level", "logger", "service", "instance"}
 _FIRST: Final = ("timestamp", "level", "event", "order", "trace")
 _RATIONED: Final = ("opentelemetry", "urllib3")
 _RATION_SECONDS: Final = 60.0
+_TALKATIVE: Final = ("aiormq", "aio_pika")
+"""They log what they raise as well."""
 
 log_context = structlog.contextvars.bound_contextvars
 """``with log_context(order=key, trace=traceparent):`` adds these fields to every line within."""
@@ -39,8 +41,18 @@ def get_logger(name: str) -> FilteringBoundLogger:
     return logger
 
 
-def configure(settings: Settings, service: str, instance: str, stream: TextIO | None = None) -> None:
-    """Send everything, the libraries' own logging at WARNING included, through one renderer to ``stream``."""
+def configure(
+    settings: Settings,
+    service: str,
+    instance: str,
+    stream: TextIO | None = None,
+    *,
+    broker_library: bool = True,
+) -> None:
+    """Send everything, the libraries' own logging at WARNING included, through one renderer to ``stream``.
+
+    ``broker_library``: whether what the broker's library says of the errors that it raises is wanted as well.
+    """
     stream = stream or sys.stderr
     _redactors[:] = [Redactor(_known_secrets(settings))]
     processors = [*_processors({"service": service, "instance": instance}), _in_order]
@@ -54,6 +66,8 @@ def configure(settings: Settings, service: str, instance: str, stream: TextIO | 
         cache_logger_on_first_use=False,
     )
     _route_standard_logging(stream, processors, renderer)
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.NOTSET if broker_library else logging.CRITICAL)
 
 
 def configure_as_library() -> None:

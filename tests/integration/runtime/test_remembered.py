@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import uuid4
 
-import asyncpg
 import pytest
 
 from tests.waiting import eventually
@@ -20,6 +20,7 @@ from triumvir.runtime.recent import Recent
 from triumvir.runtime.relay import Relay
 from triumvir.settings import Settings
 from triumvir.store import orders
+from triumvir.store.faults import DATABASE_ERRORS
 from triumvir.store.operators import apply_workflow
 from triumvir.store.session import Session, Store
 from triumvir.workflow import Step, Workflow
@@ -29,11 +30,24 @@ from triumvir_scheduler.windows import Windows
 WORKFLOW = Workflow("duo", 1, [Step(name, agent="lab", operation=name, undo=f"un-{name}") for name in "ab"])
 
 
+class Clock:
+    """The process' own, which may be made to stand still."""
+
+    def __init__(self) -> None:
+        self._stood: float | None = None
+
+    def __call__(self) -> float:
+        return time.monotonic() if self._stood is None else self._stood
+
+    def stands_still(self) -> None:
+        self._stood = time.monotonic()
+
+
 class Room:
     """A stage of one scheduler, and what another process does beside it."""
 
-    def __init__(self, settings: Settings, stage: Stage, store: Store, recent: Recent) -> None:
-        self.stage, self.store, self.recent = stage, store, recent
+    def __init__(self, settings: Settings, stage: Stage, store: Store, recent: Recent, clock: Clock) -> None:
+        self.stage, self.store, self.recent, self.clock = stage, store, recent, clock
         self.statements: list[str] = []
         self.theirs = Decider("scheduler", uuid4(), settings, Definitions())
         self.session = store.session("them")
@@ -67,7 +81,8 @@ async def room(settings: Settings) -> AsyncIterator[Room]:
     await declare(broker, core_topology(quorum=False))
     publisher = Publisher(broker)
     async with Store(settings, "scheduler") as store:
-        definitions, recent = Definitions(), Recent(store.connects)
+        clock = Clock()
+        definitions, recent = Definitions(), Recent(store.connects, clock)
         relay = Relay(publisher, store.session("outbox"))
         decider = Decider("scheduler", uuid4(), settings, definitions, recent=recent)
         windows = Windows(store.session("windows"), definitions, 100)
@@ -80,7 +95,7 @@ async def room(settings: Settings) -> AsyncIterator[Room]:
                 uuid4(),
             )
         await windows.refresh(needed=True)
-        room = Room(settings, stage, store, recent)
+        room = Room(settings, stage, store, recent, clock)
         async with stage.look() as connection:
             connection.add_query_logger(lambda record: room.statements.append(record.query))
         yield room
@@ -203,7 +218,7 @@ async def is_renewed(room: Room, connects: int) -> bool:
     try:
         async with room.stage.look() as connection:
             await connection.execute("select 1")
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except DATABASE_ERRORS:
         return False
     return room.store.connects() > connects
 
@@ -223,6 +238,20 @@ async def test_after_a_lost_connection_orders_are_read_again(room: Room, setting
         assert room.recent.all_of([no]) is None
     assert await room.stage.at_once("reply", {no: success(record)}, continuing=True)
     assert (await room.record(no)).step == 2
+
+
+async def test_times_of_a_history_never_go_back(room: Room) -> None:
+    """The remembered clock lags by as long as the answer travelled that told it; a later answer puts it right."""
+    room.clock.stands_still()
+    no, record = await claimed(room)
+    await room.under_lock(no, success(record))
+    assert await room.stage.at_once("reply", {no: success(await room.record(no))}, continuing=True)
+    assert await room.reads() == 0, "decided by memory"
+    async with room.session.connection() as connection:
+        rows = await connection.fetch("select at from transitions where no = $1 order by n", no)
+    times = [row["at"] for row in rows]
+    assert len(times) > 3
+    assert times == sorted(times)
 
 
 async def test_times_come_from_the_database_whatever_is_remembered(room: Room) -> None:

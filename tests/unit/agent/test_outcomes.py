@@ -114,8 +114,9 @@ async def test_one_call_in_doubt_leaves_the_request_in_doubt() -> None:
 async def test_no_call_is_made_once_the_attempt_was_fenced_off() -> None:
     till = Till(raising(Transient("busy", retry_after=timedelta(milliseconds=1))))
     till.fenced = True
-    await till.call(request(attempts_allowed=5))
+    outcome = await till.call(request(attempts_allowed=5))
     assert till.counted == 1
+    assert outcome == Failure("transient", "unknown", "busy"), "what went wrong, not that it is over"
 
 
 async def test_a_wait_longer_than_the_time_left_is_not_begun() -> None:

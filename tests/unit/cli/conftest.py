@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
@@ -19,5 +18,3 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     equipment.settings.cache_clear()
     yield
     equipment.settings.cache_clear()
-    for library in equipment._TALKATIVE:  # a command silences them for as long as its process lives
-        logging.getLogger(library).setLevel(logging.NOTSET)

@@ -161,6 +161,16 @@ def test_a_late_success_of_what_timed_out_is_kept_and_told_and_changes_no_course
     assert (order.state, order.record.result) == ("processed", '"shipped"')
 
 
+def test_a_late_success_that_comes_before_the_timer_that_leads_on_is_told_as_well() -> None:
+    order = alternative()
+    late = order.success({"paid": True})
+    order.wait(10)
+    order.reply(late)
+    assert (order.state, order.entry(1).effect, order.alerts) == ("processing", "certain", [])
+    order.retry_due()
+    assert (order.state, order.entry(1).led_to, order.alerts) == ("pending", 2, ["late-success"])
+
+
 def test_a_late_success_after_the_end_raises_an_alert_and_moves_nothing() -> None:
     order = alternative()
     late = order.success()

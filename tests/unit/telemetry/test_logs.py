@@ -90,6 +90,17 @@ def test_the_libraries_own_logging_takes_the_same_road(stream: io.StringIO) -> N
     assert (line["logger"], line["level"], line["service"]) == ("aio_pika.tools", "warning", "scheduler")
 
 
+def test_what_the_broker_s_library_says_may_be_kept_out_until_it_is_wanted_again() -> None:
+    heard = []
+    for wanted in (False, True):
+        stream = io.StringIO()
+        logs.configure(SETTINGS, "cli", "i", stream, broker_library=wanted)
+        logging.getLogger("aiormq.connection").error("connection lost")
+        logging.getLogger("asyncio").error("a task failed")
+        heard.append([line["event"] for line in lines(stream)])
+    assert heard == [["a task failed"], ["connection lost", "a task failed"]]
+
+
 def test_a_traceback_of_a_library_is_redacted(stream: io.StringIO) -> None:
     try:
         raise OSError(PASSWORD)
