@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 from tests import containers, servers
 from tests.servers import ServerSet
@@ -45,6 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "faults" in item.path.parts:
             item.add_marker("faults")
     items.sort(key=lambda item: "property" not in item.path.parts)
+
+
+@pytest.fixture(autouse=True)
+def logs_put_back() -> Iterator[None]:
+    """What a test configures of the logs of this process, the next one does not find."""
+    loggers = [logging.getLogger(name) for name in (None, "aiormq", "aio_pika")]
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture(scope="session")

@@ -198,8 +198,8 @@ class BrokerAdmin:
             QueueConsumer(
                 entry["queue"]["name"],
                 entry["consumer_tag"],
-                entry["channel_details"].get("connection_name") or "",
-                entry["channel_details"].get("user") or "",
+                _channel_of(entry).get("connection_name") or "",
+                _channel_of(entry).get("user") or "",
                 entry.get("prefetch_count") or 0,
             )
             for entry in await self._list("consumers", vhost)
@@ -268,6 +268,11 @@ class BrokerAdmin:
                 "wrong name or password, or no administrator"
             )
         return BrokerError(f"RabbitMQ's management API at {self._base} refused {what}: {status} {text[:300]}")
+
+
+def _channel_of(consumer: dict[str, Any]) -> dict[str, Any]:
+    """What the broker knows of the channel: an empty list, as it writes an empty object, for a moment."""
+    return consumer["channel_details"] or {}
 
 
 def _tags(user: dict[str, Any]) -> list[str]:

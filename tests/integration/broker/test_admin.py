@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -27,7 +28,7 @@ from triumvir.broker import (
     core_topology,
     status_queue,
 )
-from triumvir.broker.admin import BrokerAdmin
+from triumvir.broker.admin import BrokerAdmin, QueueConsumer
 from triumvir.errors import BrokerError, ConfigurationError
 
 PASSWORD = "p@ss:/%wörd"
@@ -51,6 +52,23 @@ class Site:
     @property
     def url(self) -> str:
         return self.url_of(self.mine)
+
+
+@asynccontextmanager
+async def answering(answer: bytes | None) -> AsyncIterator[str]:
+    """The URL of what answers every request in these words, or with None not at all."""
+    silence = asyncio.Event()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if answer is None:
+            await silence.wait()
+        writer.write(answer or b"")
+        writer.close()
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        yield f"http://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        silence.set()
 
 
 @pytest.fixture
@@ -290,9 +308,22 @@ async def test_depths_and_consumers_of_queues_are_seen(site: Site) -> None:
         return (alerts.ready, replies.unacknowledged, replies.consumers) == (2, 1, 1)
 
     await eventually(seen)
-    [consumer] = await site.admin.consumers(site.vhost)
-    assert (consumer.queue, consumer.prefetch) == ("scheduler.replies", 33)
-    assert consumer.user == urlsplit(site.room.url).username
+
+    user = urlsplit(site.room.url).username
+
+    async def told() -> bool:
+        [consumer] = await site.admin.consumers(site.vhost)
+        return (consumer.queue, consumer.prefetch, consumer.user) == ("scheduler.replies", 33, user)
+
+    await eventually(told)
+
+
+async def test_a_consumer_whose_channel_the_broker_does_not_know_yet_is_seen() -> None:
+    """RabbitMQ writes what it has no statistics of as an empty list."""
+    body = b'[{"queue": {"name": "orders"}, "consumer_tag": "t", "channel_details": [], "prefetch_count": 7}]'
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with answering(head.encode() + body) as url, BrokerAdmin(url) as admin:
+        assert await admin.consumers("/") == [QueueConsumer("orders", "t", "", "", 7)]
 
 
 async def test_wrong_credentials_are_named_without_the_password(management_url: str) -> None:
@@ -328,18 +359,7 @@ async def test_an_api_that_is_not_there_names_the_plugin(site: Site) -> None:
     ],
 )
 async def test_a_strange_answer_is_told_in_words(answer: bytes | None, complaint: str) -> None:
-    silence, timeout = asyncio.Event(), 60.0 if answer is not None else 0.5
-
-    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        if answer is None:
-            await silence.wait()
-        writer.write(answer or b"")
-        writer.close()
-
-    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        async with BrokerAdmin(f"http://guest:guest@127.0.0.1:{port}", timeout=timeout) as admin:
-            with pytest.raises(BrokerError, match=complaint):
-                await admin.list_clients("/")
-        silence.set()
+    timeout = 60.0 if answer is not None else 0.5
+    async with answering(answer) as url, BrokerAdmin(url, timeout=timeout) as admin:
+        with pytest.raises(BrokerError, match=complaint):
+            await admin.list_clients("/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 import structlog
@@ -14,11 +14,10 @@ from triumvir.telemetry import events
 
 
 @pytest.fixture(autouse=True)
-def logged() -> Iterator[LogCapture]:
+def logged() -> LogCapture:
     capture = LogCapture()
     structlog.configure(processors=[capture])
-    yield capture
-    structlog.reset_defaults()
+    return capture
 
 
 def test_taking_stops_before_what_finishes_and_leases_go_last() -> None:

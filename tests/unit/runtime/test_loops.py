@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -19,11 +19,10 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def logged() -> Iterator[LogCapture]:
+def logged() -> LogCapture:
     capture = LogCapture()
     structlog.configure(processors=[capture])
-    yield capture
-    structlog.reset_defaults()
+    return capture
 
 
 class Steps:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,11 +13,10 @@ from triumvir.telemetry import events
 
 
 @pytest.fixture(autouse=True)
-def logged() -> Iterator[LogCapture]:
+def logged() -> LogCapture:
     capture = LogCapture()
     structlog.configure(processors=[capture])
-    yield capture
-    structlog.reset_defaults()
+    return capture
 
 
 class Clock:
