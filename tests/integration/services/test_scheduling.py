@@ -31,6 +31,7 @@ async def test_an_order_for_an_absent_agent_is_held_once_and_runs_when_the_agent
 
 
 async def test_an_agent_is_sent_no_more_than_its_window_and_the_rest_waits_untold(bench: Workbench) -> None:
+    await _gone(bench)
     agent = await asyncio.to_thread(bench.suite.start, "agent", GHOST, slots=1)
     await _seen(bench)
     orders = [await bench.submit("ghost", {"a": "gate"}) for _ in range(8)]
@@ -59,6 +60,16 @@ async def test_requests_that_no_agent_began_burn_nothing_and_are_never_begun_lat
     (call,) = bench.calls(order.order_id)
     assert call.attempt > 3, "the requests of the attempts before it were closed to every agent"
     assert await asyncio.to_thread(agent.stop) == 0
+
+
+async def _gone(bench: Workbench) -> None:
+    """Until the scheduler has seen that the agent of the test before is gone: its slots are not counted any more."""
+
+    async def held() -> bool:
+        await bench.submit("ghost")
+        return bool(await bench.db.fetchval("select count(*) from orders where held_by = 'agent:ghost'"))
+
+    await eventually(held, what="an order that is held")
 
 
 async def _seen(bench: Workbench) -> None:
