@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from triumvir.contracts.messages import OrderSubmit
 from triumvir.errors import ContractError
@@ -15,6 +17,9 @@ from triumvir.store.acceptance import Acceptance, AtOnce, Desk, Key, create_orde
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import metrics, tracing
 from triumvir_submitter.admission import Received, digest
+
+KNOWN_SECONDS: Final = 1.0
+"""What was read of workflows and open orders is gone by for so long where the write compares it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,24 @@ class Accepted:
 class Catalogue:
     """What can be ordered at present: workflows with their versions, and how many orders are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._read_at = float("-inf")
         self._versions: dict[str, set[int]] = {}
         self.open_orders = 0
 
+    @property
+    def is_old(self) -> bool:
+        """Whether what was read is too old even for a write that compares it."""
+        return self._clock() - self._read_at > KNOWN_SECONDS
+
+    def newest(self, workflows: Iterable[str]) -> dict[str, int]:
+        """The newest version of these, as far as there is one."""
+        return {name: max(self._versions[name]) for name in workflows if name in self._versions}
+
     async def read(self, connection: Connection) -> None:
         """Looks again."""
+        self._read_at = self._clock()
         versions: dict[str, set[int]] = {}
         for row in await statement("look_at_the_door").rows(connection):
             versions.setdefault(row["name"], set()).add(row["version"])
@@ -130,7 +147,8 @@ async def accept_at_once(
     connection: Connection, submissions: Sequence[Submission], desk: Desk, at_once: AtOnce
 ) -> tuple[Accepted, int | None]:
     """Accepts orders that are all new, in one statement that is a transaction of its own, with the outbox row, whose id
-    comes, too. If one of them is there already, nothing is done and a serialization failure is raised.
+    comes, too. Nothing is done and a serialization failure is raised if one of them is there already, if no room is
+    left, or if ``at_once`` names a version that is not the newest any more.
     """
     ordered = sorted(submissions, key=lambda submission: submission.key)
     acceptances = [submission.acceptance for submission in ordered]

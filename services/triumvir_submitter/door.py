@@ -107,24 +107,38 @@ class Door:
 
     async def _take(self, items: Sequence[Item]) -> None:
         if self._documents is None and len(items) <= FEW and all(map(submits, items)):
-            async with self._session.connection() as connection:
-                await self._catalogue.read(connection)
+            if self._catalogue.is_old:
+                await self._look()
             found = self._sort(items)
             if not await self._take_new(found):
-                await self._take_any(items, Prepared(found, None))
+                await self._take_any(items, Prepared(await self._look_again(items, found), None))
         else:
             await self._take_any(items, await self.prepare(items))
+
+    async def _look(self) -> None:
+        async with self._session.connection() as connection:
+            await self._catalogue.read(connection)
+
+    async def _look_again(self, items: Sequence[Item], found: Sorted) -> Sorted:
+        """The batch by what can be ordered now: ``found`` unless that has changed."""
+        workflows = {submission.message.workflow for submission in found.submissions}
+        before = self._catalogue.newest(workflows)
+        await self._look()
+        is_so = not found.refused and self._catalogue.newest(workflows) == before
+        return found if is_so else self._sort(items)
 
     async def _take_new(self, found: Sorted) -> bool:
         """Accepts a few orders if all of them are new, as most are. False: nothing was done."""
         if found.refused or self._catalogue.open_orders >= self._settings.max_open_orders:
             return False
+        newest = self._catalogue.newest({submission.message.workflow for submission in found.submissions})
         seconds = self._settings.outbox_lease.total_seconds()
         try:
             async with self._relay.statement(self._session) as ride:
                 crash_point("submitter.before_commit")
+                at_once = AtOnce(newest, seconds, ride.take())
                 accepted, outbox_id = await accept_at_once(
-                    ride.connection, found.submissions, self._desk, AtOnce(seconds, ride.take())
+                    ride.connection, found.submissions, self._desk, at_once
                 )
                 messages = await self._statuses(ride.connection, accepted.new)
         except Exception as error:

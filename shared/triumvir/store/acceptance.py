@@ -72,10 +72,12 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """Creating orders is a transaction of its own: all of them are new, or nothing is done. Its outbox row has a lease
-    of so many seconds; those of ``confirmed`` go.
+    """Creating orders is a transaction of its own: nothing is done unless all of them are new, there is room, and
+    ``newest`` names the newest version of each of these workflows. The outbox row has a lease of so many seconds; those
+    of ``confirmed`` go.
     """
 
+    newest: Mapping[str, int]
     lease_seconds: float
     confirmed: Sequence[int] = ()
 
@@ -90,7 +92,7 @@ async def create_orders(
     """Creates the state records that are missing, in the caller's transaction; an existing one is left alone.
 
     ``acceptances`` by rising key. With ``payloads`` the documents are created, too, and the orders of those that were
-    missing. With ``at_once``, a serialization failure (class 40) if one is there already.
+    missing. With ``at_once``, a serialization failure (class 40) if nothing is done.
     """
     if not acceptances:
         return Created({})
@@ -103,6 +105,9 @@ async def create_orders(
         instance=desk.instance,
         who=desk.who,
         all_or_none=at_once is not None,
+        newest_names=[] if at_once is None else list(at_once.newest),
+        newest_versions=[] if at_once is None else list(at_once.newest.values()),
+        most_open=desk.most_open,
         lease_seconds=None if at_once is None else at_once.lease_seconds,
         confirmed=[] if at_once is None else list(at_once.confirmed),
     )

@@ -53,6 +53,18 @@ async def test_f49_an_order_in_flight_goes_on_by_the_definition_that_it_began_wi
     assert versions == [1, 2]
 
 
+async def test_an_order_is_pinned_to_what_was_applied_in_the_moment_before(
+    bench: Workbench, name: str
+) -> None:
+    """The submitter goes by what it read of the workflows a moment ago, and the write of the order compares it."""
+    for version in range(1, 6):
+        bench.suite.apply([Workflow(name, version, [Step("a", agent="lab", operation="a", undo="un-a")])])
+        for _ in range(2):
+            order = await bench.submit(name)
+            assert await bench.told(order) == ["received", "completed"]
+            assert (await bench.detail(order.order_id)).order.version == version
+
+
 async def test_f49_an_order_in_flight_is_undone_by_the_definition_that_it_began_with(
     bench: Workbench, name: str
 ) -> None:

@@ -8,13 +8,21 @@ join order_documents d on d.client = k.client and d.order_id = k.order_id;
 -- (none) -> pending, with the history row, the status of it and the count of open orders. Returns the new ones.
 -- With `with_documents` the payloads are written as received, and new is whose document is new: one that exists is left
 -- alone, and compared in a second statement. With `lease_seconds` comes the outbox row that tells of them, and those of
--- `confirmed` go. With `all_or_none` nothing stands unless all of them are new.
-with documents as (
+-- `confirmed` go. With `all_or_none` nothing stands unless all of them are new, there is room, and the workflows' newest
+-- versions are what the caller takes them for.
+with outdated as (
+    select from unnest(:newest_names::text[], :newest_versions::int[]) as k(name, version)
+    where :all_or_none::boolean
+      and k.version is distinct from (select max(w.version) from workflows w where w.name = k.name)
+    union all
+    select where :all_or_none::boolean
+             and (select coalesce(sum(open), 0) from admission where scope = 'orders') >= :most_open::bigint
+), documents as (
     insert into order_documents (client, order_id, payload, digest)
     select u.client, u.order_id, u.payload, u.digest
     from unnest(:clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[])
          as u(client, order_id, payload, digest)
-    where :with_documents::boolean
+    where :with_documents::boolean and not exists (select from outdated)
     on conflict (client, order_id) do nothing
     returning client, order_id
 ), created as (
