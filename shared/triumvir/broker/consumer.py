@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from aiormq.exceptions import ChannelNotFoundEntity
 
 from triumvir.broker.address import plain
-from triumvir.broker.connection import CHANNEL_ERRORS, Connection, close_channel, raise_if_cancelled
+from triumvir.broker.connection import CHANNEL_ERRORS, Connection, raise_if_cancelled
 from triumvir.broker.declare import declare
+from triumvir.broker.looking import Sight, look
 from triumvir.broker.messages import Delivery
 from triumvir.broker.openings import open_session
+from triumvir.broker.retired import Retired, is_worth_it
 from triumvir.broker.session import AckMode, Session
 from triumvir.broker.topology import Topology, client_of_status_queue
 from triumvir.errors import BrokerError
@@ -59,12 +60,18 @@ class Consumer:
         self._keeper: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
         self._changed = asyncio.Event()
-        self._seen: _Sight | None = None
+        self._seen: Sight | None = None
+        self._capacity = prefetch
+        self._retired = Retired()
+        self._fitting = asyncio.Lock()
+        self._fitted_at = float("-inf")
 
     @property
     def subscribed(self) -> bool:
-        """Whether the broker has this consumer, as far as this side knows."""
+        """Whether the broker has this consumer, as far as this side knows; or there is no room to take anything."""
         session = self._session
+        if not self._prefetch:
+            return self._connection.is_open and not self._stopped.is_set()
         return (
             session is not None
             and session.is_consuming
@@ -75,7 +82,8 @@ class Consumer:
     @property
     def unsettled(self) -> int:
         """Deliveries that the broker still waits for, those not yet taken included."""
-        return self._session.unsettled if self._session is not None else 0
+        current = self._session.unsettled if self._session is not None else 0
+        return current + self._retired.held()
 
     async def start(self) -> None:
         """Subscribe. Raises BrokerError if that fails the first time; later it is tried again for ever."""
@@ -86,11 +94,12 @@ class Consumer:
     async def batch(self, limit: int) -> list[Delivery]:
         """Wait for a delivery, then return all that are there, ``limit`` at most. Empty once taking has stopped."""
         while not self._stopped.is_set():
-            session = self._session
-            if session is not None and session.buffer:
-                taken = session.take(limit)
-                self._count(taken)
-                return taken
+            sessions: list[Session | None] = [*self._retired, self._session]
+            for session in sessions:
+                if session is not None and session.buffer:
+                    taken = session.take(limit)
+                    self._count(taken)
+                    return taken
             self._changed.clear()
             await self._changed.wait()
         return []
@@ -104,22 +113,51 @@ class Consumer:
                 sessions[session] = None
         for session in sessions:
             await self._acknowledge(session)
+        await self._retired.close_empty()
+
+    async def fit(self, capacity: int, leaving: Delivery | None = None) -> None:
+        """Have at most ``capacity`` deliveries in hand from now on (0: none), ``leaving``, which is acknowledged next,
+        not counted. A smaller number holds on return; a larger one soon, and costs nothing to ask for again. No
+        delivery is given back for it: the old subscription is cancelled, and its channel stays for what it brought.
+        """
+        if capacity == self._prefetch == self._capacity and not any(self._retired):
+            return
+        async with self._fitting:
+            self._capacity = capacity
+            subscribing = self._session is None and self._prefetch > 0
+            if self._stopped.is_set() or subscribing:
+                return
+            now = asyncio.get_running_loop().time()
+            spare = capacity - self._retired.held(leaving) - self._prefetch
+            if is_worth_it(spare, self._prefetch, capacity, now - self._fitted_at):
+                self._fitted_at = now
+                await self._subscribe_anew(leaving)
+
+    async def _subscribe_anew(self, leaving: Delivery | None) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        session, self._session = self._session, None
+        if session is not None:
+            self._retired.add(session)
+            await session.cancel(self._timeout)
+        self._prefetch = max(0, self._capacity - self._retired.held(leaving))
+        await self._retired.close_empty()
+        if self._prefetch:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep(renewed=False))
 
     async def stop_taking(self) -> None:
         """Cancel the subscription and give back what nobody has taken. What is in hand can still be settled."""
         if self._stopped.is_set():
             return
         self._stop()
-        session = self._session
-        if session is None or not session.is_alive:
-            return
-        try:
-            await session.channel.basic_cancel(session.consumer_tag, timeout=self._timeout)
-            await session.give_back()
-        except CHANNEL_ERRORS as error:
-            raise_if_cancelled(error)
-            _log.warning(events.CONSUMER_LOST, queue=self.queue, problem=plain(error))
-            session.end()
+        async with self._fitting:
+            if self._session is not None:
+                await self._session.cancel(self._timeout)
+            for session in (*self._retired, self._session):
+                if session is not None:
+                    await session.give_back()
 
     async def close(self) -> None:
         """Stop, and close the channel: whatever is unsettled returns to the queue."""
@@ -129,9 +167,10 @@ class Consumer:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
         session, self._session = self._session, None
-        if session is not None:
-            session.end()
-            await session.close()
+        for open_one in (*self._retired, session):
+            if open_one is not None:
+                open_one.end()
+                await open_one.close()
 
     async def ensure_subscribed(self) -> bool:
         """Ask the broker whether this consumer is served, and renew the subscription if not.
@@ -142,14 +181,16 @@ class Consumer:
         """
         self._revive_keeper()
         session = self._session
+        if not self._prefetch:
+            return self.subscribed
         if self._stopped.is_set() or session is None or not session.is_alive:
             return False
         try:
-            ready, consumers = await self._look()
+            ready, consumers = await look(self._connection, self.queue, self._timeout)
         except BrokerError as error:
             _log.warning(events.CONSUMER_LOST, queue=self.queue, problem=f"could not be looked at: {error}")
             return False
-        sight = _Sight(session, session.delivered, ready)
+        sight = Sight(session, session.delivered, ready)
         starved = (
             not self._takes_turns
             and self._seen is not None
@@ -179,9 +220,9 @@ class Consumer:
 
         0 for a queue that does not exist. Raises BrokerError if it cannot be asked.
         """
-        return (await self._look())[1]
+        return (await look(self._connection, self.queue, self._timeout))[1]
 
-    async def _keep(self) -> None:
+    async def _keep(self, *, renewed: bool = True) -> None:
         failures = 0
         while True:
             session = self._session
@@ -189,6 +230,7 @@ class Consumer:
                 await session.ended.wait()
                 self._session = None
                 await session.close()
+                self._prefetch = max(1, self._capacity - self._retired.held())
             if self._stopped.is_set():
                 return
             try:
@@ -200,8 +242,10 @@ class Consumer:
                 continue
             failures = 0
             self._changed.set()
-            metrics.CONSUMERS_RESTORED.add(1, self.queue)
-            _log.info(events.CONSUMER_RESTORED, queue=self.queue)
+            if renewed:
+                metrics.CONSUMERS_RESTORED.add(1, self.queue)
+                _log.info(events.CONSUMER_RESTORED, queue=self.queue)
+            renewed = True
             if self._stopped.is_set():
                 self._session.end()
 
@@ -251,36 +295,3 @@ class Consumer:
             raise_if_cancelled(error)
             _log.warning(events.ACKNOWLEDGEMENT_LOST, queue=self.queue, problem=plain(error))
             session.end()
-
-    async def _look(self) -> tuple[int, int]:
-        """Ready messages and consumers of the queue, asked on a channel of its own: a refusal closes it."""
-        channel = await self._connection.channel(confirms=False, timeout=self._timeout)
-        try:
-            found = await channel.queue_declare(self.queue, passive=True, timeout=self._timeout)
-            return found.message_count or 0, found.consumer_count or 0
-        except ChannelNotFoundEntity:
-            return 0, 0
-        except CHANNEL_ERRORS as error:
-            raise_if_cancelled(error)
-            raise BrokerError(plain(error)) from None
-        finally:
-            await close_channel(channel)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sight:
-    """What one look at the queue showed: deliveries so far by ``session``, messages ready in the queue."""
-
-    session: Session
-    delivered: int
-    ready: int
-
-    def starved_since(self, before: _Sight, prefetch: int) -> bool:
-        """Whether messages waited at both looks, with room for them here, and none came in between."""
-        return (
-            before.session is self.session
-            and before.delivered == self.delivered
-            and before.ready > 0
-            and self.ready > 0
-            and self.session.unsettled < prefetch
-        )

@@ -13,7 +13,8 @@ from aiormq import spec
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 
-from triumvir.broker.connection import close_channel
+from triumvir.broker.address import plain
+from triumvir.broker.connection import CHANNEL_ERRORS, close_channel, raise_if_cancelled
 from triumvir.broker.messages import Delivery
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
@@ -119,10 +120,29 @@ class Session:
         """Return what nobody has taken to the queue, for other consumers."""
         tags = [delivery.tag for delivery in self.buffer]
         self.buffer.clear()
-        if tags:
+        if not tags or not self.is_alive:
+            return
+        try:
             await self.write_returns(tags)
+        except CHANNEL_ERRORS as error:
+            self._lose(error)
+            return
         for tag in tags:
             del self._unsettled[tag]
+
+    async def cancel(self, timeout: float) -> None:
+        """End the subscription. What it delivered can still be settled; if that fails, the session ends."""
+        if not self.is_alive:
+            return
+        try:
+            await self.channel.basic_cancel(self.consumer_tag, timeout=timeout)
+        except CHANNEL_ERRORS as error:
+            self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
+        raise_if_cancelled(error)
+        _log.warning(events.CONSUMER_LOST, queue=self.queue, problem=plain(error))
+        self.end()
 
     async def write_acks(self, front: Sequence[int], behind: Sequence[int]) -> None:
         """Hand acknowledgements over: one for the whole ``front``, one for each tag of ``behind``."""
