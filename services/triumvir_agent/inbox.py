@@ -16,6 +16,7 @@ from triumvir.store.session import Session
 from triumvir.store.statements import Connection, statement
 from triumvir.telemetry import events
 from triumvir.telemetry.logs import get_logger
+from triumvir_agent.early import DueReply, EarlyAcks, due_reply
 from triumvir_agent.requests import (
     Begun,
     Finish,
@@ -38,14 +39,16 @@ from triumvir_agent.requests import (
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
+USUAL: Final = EarlyAcks()
 log = get_logger(__name__)
 
 
 class Inbox:
     """The rows of this process' requests."""
 
-    def __init__(self, store: Callable[[str], Session], owner: UUID) -> None:
-        """``store`` opens a session by name."""
+    def __init__(self, store: Callable[[str], Session], owner: UUID, early: EarlyAcks = USUAL) -> None:
+        """``store`` opens a session by name; ``early`` says whose reply the row is the outbox of."""
+        self.early = early
         self._begins, self._finishes, self._counts = store("begins"), store("finishes"), store("calls")
         self._both = store("inbox")
         self._owner = owner
@@ -89,7 +92,11 @@ class Inbox:
         answers: dict[Key, Begun] = {}
         for part in rounds(list(newest(requests).values())):
             rows = await statement("begin_requests").rows(
-                connection, owner=self._owner, idle=self._idle(part), **columns(part)
+                connection,
+                owner=self._owner,
+                idle=self._idle(part),
+                early=self._addresses(part),
+                **columns(part),
             )
             mine: dict[Key, Begun] = {row_key(row): taken(row) for row in rows}
             left = [request for request in part if key_of(request) not in mine]
@@ -102,6 +109,9 @@ class Inbox:
         """
         ordered = sorted(requests, key=key_of)
         return [(key_of(request), request.fence) not in self._calling for request in ordered]
+
+    def _addresses(self, requests: Iterable[StepRequest]) -> list[str | None]:
+        return [self.early.address(request) for request in sorted(requests, key=key_of)]
 
     def leave(self, request: StepRequest) -> None:
         """This process has stopped calling for a request it took."""
@@ -152,6 +162,7 @@ class Inbox:
         rows = await statement("finish_requests").rows(
             connection,
             owner=self._owner,
+            lease_seconds=self.early.lease.total_seconds(),
             nos=[finish.key[0] for finish in ordered],
             step_nos=[finish.key[1] for finish in ordered],
             directions=[finish.key[2] for finish in ordered],
@@ -161,6 +172,26 @@ class Inbox:
         )
         landed = {(*row_key(row), row["fence"]) for row in rows}
         return [(*finish.key, finish.fence) in landed for finish in finishes]
+
+    async def mark_replied(self, request: StepRequest) -> None:
+        """The broker has the reply of an early acknowledged request; nobody else sends it from now on."""
+        no, step_no, direction = key_of(request)
+        async with self._counts.connection() as connection:
+            crash_point("agent.replied.before_commit")
+            await statement("mark_replied").rows(
+                connection, no=no, step_no=step_no, direction=direction, fence=request.fence
+            )
+        crash_point("agent.replied.after_commit")
+
+    async def take_due(self, most: int) -> list[DueReply]:
+        """Replies that nobody got out, ``most`` at most; they are this process' own for the time of a lease."""
+        async with self._counts.connection() as connection:
+            rows = await statement("take_due_replies").rows(
+                connection, most=most, lease_seconds=self.early.lease.total_seconds()
+            )
+        if rows:
+            crash_point("agent.sweep.after_commit")
+        return [due_reply(row) for row in rows]
 
     async def refuse_unknown(self, request: StepRequest) -> Begun:
         """Closes the attempt to an operation that is not offered here, unless somebody has begun it elsewhere."""

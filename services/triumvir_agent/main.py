@@ -7,22 +7,22 @@ from functools import partial
 from uuid import UUID
 
 from triumvir.agent import Agent
-from triumvir.broker import agent_queue, agent_topology, core_topology
+from triumvir.broker import agent_topology, core_topology
 from triumvir.errors import DefinitionError
 from triumvir.runtime.broker_link import open_broker
 from triumvir.runtime.chassis import Chassis
-from triumvir.runtime.drain import FLUSH, LOOPS, TAKING
+from triumvir.runtime.drain import FLUSH, TAKING
 from triumvir.runtime.lease import Lease
-from triumvir.runtime.loops import Loop
 from triumvir.runtime.relay import Relay
 from triumvir.runtime.service import refuse_usage, run_service
 from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
+from triumvir_agent.early import EarlyAcks
 from triumvir_agent.inbox import Inbox
-from triumvir_agent.taking import Taking
+from triumvir_agent.serving import take_requests
 from triumvir_agent.targets import load
 from triumvir_agent.transactions import Connections
-from triumvir_agent.worker import Worker, open_desk
+from triumvir_agent.worker import open_desk
 
 
 async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
@@ -31,19 +31,14 @@ async def serve(agents: dict[str, Agent], chassis: Chassis) -> None:
     topology = sum((agent_topology(name, quorum=quorum) for name in agents), core_topology(quorum=quorum))
     store = await chassis.enter(Store(settings, chassis.name))
     broker = await chassis.enter(open_broker(chassis, topology))
-    inbox = Inbox(store.session, instance)
+    inbox = Inbox(store.session, instance, EarlyAcks.of(settings))
     relay = Relay(broker.publisher, store.session("outbox"))
     undeliverable = Undeliverable(store.session("dead letters"), relay, settings)
     connections = Connections(settings)
     desk = open_desk(inbox, broker.publisher, connections, undeliverable, settings)
     offers = [offer for agent in agents.values() for offer in agent.offers]
     await Lease(chassis, store.session("lease"), operations=offers, slots=settings.slots).start(chassis)
-    for name, agent in agents.items():
-        consumer = await broker.consume(agent_queue(name), settings.slots, ack="single")
-        taking = Taking(consumer, Worker(agent, desk, settings.slots), settings.slots)
-        chassis.add_loop(Loop(f"requests {name}", taking.step, settings.poll_interval))
-        chassis.add_readiness(f"agent {name}", taking.ready)
-        chassis.on_drain(f"requests of {name}", taking.drain, order=LOOPS + 1)
+    await take_requests(agents, desk, broker, chassis)
     chassis.add_readiness("database", store.ready)
     chassis.on_drain("stop taking", broker.stop_taking, order=TAKING)
     chassis.on_drain("relay", relay.drain, order=FLUSH)

@@ -110,7 +110,7 @@ class RequestTransaction:
         try:
             row = await statement("finish_in_transaction").value(
                 connection, no=no, step_no=step_no, direction=direction, fence=self._request.fence,
-                reply=result,
+                reply=result, lease_seconds=self._inbox.early.lease.total_seconds(),
             )  # fmt: skip
             if row is None:
                 self.abandon()

@@ -1,8 +1,11 @@
-"""One request from delivery to acknowledgement. Until its reply is confirmed the delivery is the outbox."""
+"""One request from delivery to acknowledgement. Until its reply is confirmed the delivery is the outbox, or the inbox
+row of a request that is let go early.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -27,6 +30,7 @@ from triumvir.telemetry import events, metrics, tracing
 from triumvir.telemetry.logs import get_logger
 from triumvir_agent import replies
 from triumvir_agent.commits import Commits
+from triumvir_agent.early import InHand
 from triumvir_agent.inbox import Inbox
 from triumvir_agent.requests import Begun, Finish, Known, Refused, Taken, UnderWay, direction_of, key_of
 from triumvir_agent.transactions import Connections, RequestTransaction
@@ -83,8 +87,8 @@ class Worker:
         self._desk = desk
         self.runner = Runner(slots)
 
-    async def serve(self, delivery: Delivery) -> None:
-        """Returns once the delivery may be acknowledged; raises if it may not."""
+    async def serve(self, delivery: Delivery, hand: InHand) -> None:
+        """Returns once the delivery may be acknowledged, if it was not let go before; raises if it may not."""
         try:
             request = _read(delivery)
         except ContractError as error:
@@ -93,30 +97,32 @@ class Worker:
         key = order_key(request.client, request.order_id)
         trace = tracing.adopt(delivery.headers)
         with tracing.process(delivery.queue, delivery.message_id or "", key, trace) as span:
-            reply = await self._answer(request, span.traceparent)
+            reply = await self._answer(request, hand, span.traceparent)
         if reply is not None:
             await self._send(reply)
             crash_point("agent.reply.after_confirm")
+            if hand.early:
+                await self._desk.inbox.mark_replied(request)
 
-    async def _answer(self, request: StepRequest, trace: str) -> OutMessage | None:
+    async def _answer(self, request: StepRequest, hand: InHand, trace: str) -> OutMessage | None:
         """One of those that may have ended their process is called at a time, and the others are not begun: what
         ends the next one costs nobody else an attempt. None waits for its turn beyond its time: then the inbox says
         that none is left.
         """
         if request.attempt < SUSPECT_ATTEMPT or not await self._desk.inbox.was_cut_off(request):
-            return await self._begin(request, trace)
+            return await self._begin(request, hand, trace)
         log.warning(events.REQUEST_SUSPECTED, order=request.order_id, operation=request.operation)
         try:
             async with asyncio.timeout(request.time_left_ms / 1000):
                 await self._desk.suspects.acquire()
         except TimeoutError:
-            return await self._begin(request, trace)
+            return await self._begin(request, hand, trace)
         try:
-            return await self._begin(request, trace)
+            return await self._begin(request, hand, trace)
         finally:
             self._desk.suspects.release()
 
-    async def _begin(self, request: StepRequest, trace: str) -> OutMessage | None:
+    async def _begin(self, request: StepRequest, hand: InHand, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))
         begun: Begun
         if not request.attempts_allowed:
@@ -135,9 +141,18 @@ class Worker:
                 return replies.reply(request, outcome, calls, trace)
             case Taken():
                 try:
-                    return await self._run(request, begun, trace)
+                    left = await self._let_go(request, hand, begun)
+                    return await self._run(request, left, trace)
                 finally:
                     self._desk.inbox.leave(request)
+
+    async def _let_go(self, request: StepRequest, hand: InHand, taken: Taken) -> Taken:
+        """Acknowledges a request that the broker would not wait for. The time it takes is not the operation's."""
+        if not self._desk.inbox.early.take(request):
+            return taken
+        began = time.monotonic()
+        await hand.let_go()
+        return replace(taken, seconds_left=max(0.0, taken.seconds_left - (time.monotonic() - began)))
 
     async def _run(self, request: StepRequest, taken: Taken, trace: str) -> OutMessage | None:
         operation = self._agent.find(request.operation, direction_of(request))

@@ -106,6 +106,13 @@ class Settings(BaseSettings):
     slots: int = Field(
         32, ge=1, le=10000, description="operations at once of each agent, in each process that runs it"
     )
+    consumer_timeout: Seconds = Field(
+        timedelta(minutes=30),
+        ge=timedelta(seconds=1),
+        le=timedelta(days=365),
+        description="so long RabbitMQ waits for an acknowledgement (its `consumer_timeout`): a request with more than "
+        "half of it to go is acknowledged when it is begun",
+    )
     calls_per_request: int = Field(3, ge=1, le=100, description="calls an agent may make for one request")
     call_backoff: Seconds = Field(
         timedelta(milliseconds=200), description="first wait between calls, doubling"

@@ -236,6 +236,7 @@ class Cluster:
         """What is unfinished, how many orders there are, how much history they have."""
         (row,) = await self.database.fetch(
             "select (select count(*) from orders where state in ('pending', 'processing', 'compensating'))"
+            " + (select count(*) from inbox where reply_due is not null)"
             " + (select count(*) from outbox) + (select count(*) from commands where taken_at is null)"
             " + (select count(*) from dead_letters where replay_asked_at is not null) as live,"
             " (select count(*) from orders) as orders, (select coalesce(sum(history), 0) from orders) as history"

@@ -28,11 +28,17 @@ LEFT_BY: Final = {"outbox.after_sweep_publish": "submitter.after_commit"}
 WAVES: Final = 60
 """At most; some ten where nothing else runs."""
 ELSEWHERE: Final = {
+    "agent.early.before_ack",
+    "agent.early.after_ack",
+    "agent.replied.before_commit",
+    "agent.replied.after_commit",
+    "agent.sweep.after_commit",
+    "agent.sweep.after_publish",
     "submitter.documents.after_commit",
     "supervisor.check.before_commit",
     "supervisor.check.after_commit",
 }
-"""Between two databases: see test_two_databases.py."""
+"""Of long steps, see test_early_acks.py; between two databases, see test_two_databases.py."""
 POINTS: Final = [point for point in CRASH_POINTS if point not in ELSEWHERE]
 
 

@@ -73,6 +73,8 @@ QUESTION_UNSENT: Final = "question_unsent"
 # agents
 OPERATION_FAILED: Final = "operation_failed"
 REQUEST_FAILED: Final = "request_failed"
+REQUEST_LEFT: Final = "request_left"
+REPLY_SWEPT: Final = "reply_swept"
 REQUEST_SUSPECTED: Final = "request_suspected"
 INBOX_UNREACHABLE: Final = "inbox_unreachable"
 OPERATION_REFUSED: Final = "operation_refused"

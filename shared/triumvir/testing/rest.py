@@ -57,6 +57,7 @@ def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
         ("commands", "commands not taken"),
         ("marks", "marked deliveries"),
         ("replays", "replays not answered"),
+        ("replies", "replies of early acknowledged requests not sent"),
     ):
         if left[name]:
             yield Finding("A8", None, f"{left[name]} {what} are left")

@@ -19,6 +19,7 @@ UNSENT: Final = 20_000
 LETTERS_SETTLED: Final = 50_000
 LETTERS_OPEN: Final = 500
 REPLAYS: Final = 100
+REPLIES_DUE: Final = 500
 
 _ORDER: Final = """
     insert into orders (client, order_id, workflow, version, digest, state, fence, attempt, step, rank, status_queue,
@@ -35,6 +36,12 @@ _RUNNING: Final = f"""
     clock_timestamp() + (n - $1 / 3) * interval '1 s', null, null
 """
 _HELD: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, 'agent:a' || n % 5, null"
+_INBOX: Final = """
+    insert into inbox (no, step_no, direction, fence, state, calls, reply, early, early_fence, reply_due)
+    select no, 1, 'do', 1, 'succeeded', 1, '{}', '{}', 1,
+           case when n <= $1 then clock_timestamp() - n * interval '1 s' end
+    from (select no, row_number() over (order by no) as n from orders where state = 'processed') as o
+"""
 _LETTERS: Final = """
     insert into dead_letters (id, queue, reason, detail, client, headers, body, settlement, settled_at,
                               replay_asked_at)
@@ -59,6 +66,7 @@ async def fill(url: str) -> None:
             ("'held-'", HELD, _HELD),
         ):
             await connection.execute(_ORDER.format(prefix=prefix, columns=columns), count)
+        await connection.execute(_INBOX, REPLIES_DUE)
         await connection.execute(
             "insert into steps (no, step_no, attempt, state, effect, result)"
             " select no, 1, 1, 'completed', 'certain', '{}' from orders where state = 'processed' order by no"

@@ -12,7 +12,8 @@ from triumvir.contracts.json_text import JsonText
 from triumvir.contracts.messages import StepCompensate, StepExecute, StepRequest
 from triumvir.settings import Settings
 from triumvir.store.session import Session
-from triumvir_agent.inbox import Inbox
+from triumvir_agent.early import EarlyAcks
+from triumvir_agent.inbox import USUAL, Inbox
 from triumvir_agent.requests import Begun, Finish, key_of
 
 FAILED = Failure("transient", "none", "not now")
@@ -79,7 +80,7 @@ class AgentProcess:
             await session.close()
 
 
-def agent_process(settings: Settings, owner: UUID) -> AgentProcess:
+def agent_process(settings: Settings, owner: UUID, early: EarlyAcks = USUAL) -> AgentProcess:
     """An agent process that holds the lease of ``owner``."""
     sessions: list[Session] = []
 
@@ -87,4 +88,4 @@ def agent_process(settings: Settings, owner: UUID) -> AgentProcess:
         sessions.append(Session(settings, f"agent {name}"))
         return sessions[-1]
 
-    return AgentProcess(owner, Inbox(session, owner), sessions)
+    return AgentProcess(owner, Inbox(session, owner, early), sessions)

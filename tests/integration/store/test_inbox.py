@@ -257,7 +257,7 @@ async def test_a_transaction_is_not_recorded_for_an_attempt_that_was_fenced_off(
     await agent.begin_one(request(fence=10))
     await _close_expired(connection, fence=10)
     recorded = await statement("finish_in_transaction").value(
-        connection, no=1, step_no=1, direction="do", fence=10, reply="1"
+        connection, no=1, step_no=1, direction="do", fence=10, reply="1", lease_seconds=10.0
     )
     assert recorded is None
     assert not await agent.inbox.is_recorded(request(fence=10))
@@ -271,7 +271,7 @@ async def test_a_commit_of_unknown_outcome_is_seen_once_it_is_through(
     transaction = connection.transaction()
     await transaction.start()
     await statement("finish_in_transaction").value(
-        connection, no=1, step_no=1, direction="do", fence=asked.fence, reply="1"
+        connection, no=1, step_no=1, direction="do", fence=asked.fence, reply="1", lease_seconds=10.0
     )
     looked = asyncio.create_task(agent.inbox.is_recorded(asked))
     done, _ = await asyncio.wait([looked], timeout=0.1)

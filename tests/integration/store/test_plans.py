@@ -52,6 +52,9 @@ SCANS: Final = {
     "count_open_dead_letters": _scan("dead_letters_open", pages=600),
     "recovery_outlook": _scan("orders_begun", "orders_deadline", "instances_pkey", pages=600, most=1000),
     "recovery_lag": _scan("orders_deadline", pages=20),
+    "take_due_replies": _scan(
+        "inbox_reply_due", "inbox_pkey", "orders_pkey", pages=1500, most=50, lease_seconds=10.0
+    ),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }
 _WAITING = ("transitions_default_pkey", "aged_orders_pkey")

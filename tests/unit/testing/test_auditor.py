@@ -56,7 +56,15 @@ class Case:
             }
             for number in (1, 2) for direction in ("do", "undo")
         }  # fmt: skip
-        self.leftovers = {"outbox": 0, "commands": 0, "marks": 0, "replays": 0, "admitted": 0, "open": 0}
+        self.leftovers = {
+            "outbox": 0,
+            "commands": 0,
+            "marks": 0,
+            "replays": 0,
+            "replies": 0,
+            "admitted": 0,
+            "open": 0,
+        }
         self.documents = {KEY: b"d"}
         self.dead: list[dict[str, Any]] = []
         self.effects = [
@@ -177,6 +185,8 @@ def spoil(case: Case, what: str) -> None:
             case.dead.append(letter("replayed", b'{"order_id":"lost"}'))
         case "outbox":
             case.leftovers["outbox"] = 1
+        case "reply":
+            case.leftovers["replies"] = 1
         case "replay":
             case.leftovers["replays"] = 1
         case "admission":
@@ -251,6 +261,7 @@ def test_undos_may_come_in_any_order_that_the_workflow_allows(
         ("other document", "A7", "its document is that of another submission"),
         ("replayed into nothing", "A7", "dead letter d was replayed, and there is no such order"),
         ("outbox", "A8", "1 outbox rows are left"),
+        ("reply", "A8", "1 replies of early acknowledged requests not sent are left"),
         ("replay", "A8", "1 replays not answered are left"),
         ("admission", "A8", "admission counts 3 open orders, there are 0"),
         ("dead letter", "A9", "m was set aside: orders: invalid: x"),

@@ -35,6 +35,7 @@ from dead_letters order by at;
 -- What must be gone, or add up, once nothing moves.
 select (select count(*) from outbox) as outbox,
        (select count(*) from commands where taken_at is null) as commands,
+       (select count(*) from inbox where reply_due is not null) as replies,
        (select count(*) from deliveries) as marks,
        (select count(*) from dead_letters where replay_asked_at is not null) as replays,
        (select coalesce(sum(open), 0)::bigint from admission) as admitted,

@@ -6,8 +6,8 @@
 with request as (
     select * from unnest(
         :nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :generations::int[],
-        :complete_by::timestamptz[], :allowed::int[], :idle::boolean[]
-    ) as r(no, step_no, direction, fence, generation, complete_by, allowed, idle)
+        :complete_by::timestamptz[], :allowed::int[], :idle::boolean[], :early::text[]
+    ) as r(no, step_no, direction, fence, generation, complete_by, allowed, idle, early)
 ), closed as (
     insert into inbox as i (no, step_no, direction, fence, state, refuse_upto)
     select r.no, r.step_no, 'do', 0, 'fenced', 9223372036854775807
@@ -18,8 +18,9 @@ with request as (
     returning i.no, i.step_no
 )
 insert into inbox as i (no, step_no, direction, fence, generation, owner, complete_by, state, calls,
-                        tries)
-select r.no, r.step_no, r.direction, r.fence, r.generation, :owner::uuid, r.complete_by, 'running', 1, 1
+                        tries, early, early_fence)
+select r.no, r.step_no, r.direction, r.fence, r.generation, :owner::uuid, r.complete_by, 'running', 1, 1,
+       r.early, case when r.early is not null then r.fence end
 from request r
 where r.complete_by > clock_timestamp()
   and (r.direction = 'do' or exists (select from closed c where c.no = r.no and c.step_no = r.step_no))
@@ -27,6 +28,7 @@ order by r.no, r.step_no, r.direction
 on conflict (no, step_no, direction) do update set
     fence = excluded.fence, generation = excluded.generation, owner = excluded.owner,
     complete_by = excluded.complete_by, state = 'running', reply = null,
+    early = excluded.early, early_fence = excluded.early_fence, reply_due = null, replied_at = null,
     calls = i.calls + case when i.fence = excluded.fence and i.tries >= (
         select r.allowed from request r
         where r.no = i.no and r.step_no = i.step_no and r.direction = i.direction) then 0 else 1 end,
@@ -90,8 +92,10 @@ returning calls;
 -- running -> succeeded | failed, failed -> succeeded, guarded by the fence. A row that is not returned belongs to
 -- another attempt. A failure is the owner's to tell: somebody else may be calling by now; if they were and failed,
 -- a success stands all the same, and the next attempt finds it. The same outcome again lands too: the answer to the
--- first commit may have been lost.
-update inbox i set state = u.state, reply = u.reply, owner = null
+-- first commit may have been lost. Of a request that was acknowledged early the reply is due by itself from then on.
+update inbox i set state = u.state, reply = u.reply, owner = null,
+    reply_due = case when i.early_fence = i.fence and i.replied_at is null
+                     then clock_timestamp() + make_interval(secs => :lease_seconds::float8) end
 from unnest(:nos::bigint[], :step_nos::smallint[], :directions::text[], :fences::bigint[], :states::text[],
             :replies::text[]) as u(no, step_no, direction, fence, state, reply)
 where i.no = u.no and i.step_no = u.step_no and i.direction = u.direction
@@ -103,10 +107,33 @@ returning i.no, i.step_no, i.direction, i.fence;
 
 -- name: finish_in_transaction
 -- running -> succeeded, in the operation's own transaction: refused as soon as anyone fenced the attempt.
-update inbox set state = 'succeeded', reply = :reply::text, owner = null
+update inbox set state = 'succeeded', reply = :reply::text, owner = null,
+    reply_due = case when early_fence = fence
+                     then clock_timestamp() + make_interval(secs => :lease_seconds::float8) end
 where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text
   and fence = :fence::bigint and state = 'running' and refuse_upto < :fence::bigint
 returning no;
+
+-- name: mark_replied!
+-- The broker has the reply to a request that was acknowledged early.
+update inbox set replied_at = clock_timestamp(), reply_due = null
+where no = :no::bigint and step_no = :step_no::smallint and direction = :direction::text and fence = :fence::bigint
+  and reply_due is not null;
+
+-- name: take_due_replies
+-- Replies of early acknowledged requests that whoever called did not get out, the oldest first, taken for the time of a
+-- lease: nobody else publishes them meanwhile.
+with due as (
+    select no, step_no, direction from inbox
+    where reply_due is not null and reply_due < clock_timestamp()
+    order by reply_due limit :most::int
+    for no key update skip locked
+)
+update inbox i set reply_due = clock_timestamp() + make_interval(secs => :lease_seconds::float8)
+from due
+where i.no = due.no and i.step_no = due.step_no and i.direction = due.direction
+returning i.no, i.step_no, i.direction, i.fence, i.state, i.calls, i.reply, i.early, i.early_fence,
+          (select o.trace from orders o where o.no = i.no) as trace;
 
 -- name: forget_session
 -- Several statements, run as one script: a session that an operation used is as it was opened. `discard all` by hand,
