@@ -118,6 +118,17 @@ async def test_a_reply_that_died_with_its_agent_is_swept_without_retry_or_new_at
     assert await cluster.database.fetchval("select sum(failure_count) from orders") == 0
 
 
+async def test_with_two_databases_the_rows_are_where_the_states_are(two_databases: Cluster) -> None:
+    cluster = two_databases
+    cluster.tune(consumer_timeout="1")
+    await cluster.start()
+    await cluster.arm("agent", "agent.finish.after_commit", 1, 6)
+    await _until_it_died(cluster, 2)
+    await cluster.assert_sound()
+    marked = "select count(*) from inbox where early is not null and replied_at is not null"
+    assert await cluster.database.fetchval(marked)
+
+
 async def test_a_call_that_died_with_its_agent_is_repeated_by_the_retry_under_the_same_key(
     cluster: Cluster,
 ) -> None:

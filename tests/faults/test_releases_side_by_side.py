@@ -41,12 +41,16 @@ async def _submit(bench: Workbench, phase: str) -> None:
             await bench.submit(workflow, payload, order_id=f"{kind}.{phase}.{n}")
 
 
-async def _start(suite: TwoReleases) -> None:
+async def _start(suite: TwoReleases, **settings: Any) -> None:
     for kind, *arguments in KINDS:
-        await asyncio.to_thread(suite.start, kind, *arguments)
+        await asyncio.to_thread(suite.start, kind, *arguments, **settings)
 
 
-async def test_the_previous_release_and_this_one_run_side_by_side_under_load(releases: TwoReleases) -> None:
+@pytest.mark.parametrize("settings", [{}, {"consumer_timeout": 1}], ids=["as ever", "early acks"])
+async def test_the_previous_release_and_this_one_run_side_by_side_under_load(
+    releases: TwoReleases, settings: dict[str, Any]
+) -> None:
+    """Early acknowledged requests are this release's alone: the other one knows no such setting, and their rows."""
     await _start(releases)
     execute(releases, BOOKINGS)
     account = await asyncio.to_thread(releases.add_client, "shop")
@@ -56,7 +60,7 @@ async def test_the_previous_release_and_this_one_run_side_by_side_under_load(rel
         await migrate(releases.settings.database_url, SCHEMA)
         await _submit(bench, "migrated")
         releases.upgrade()
-        await _start(releases)
+        await _start(releases, **settings)
         await _submit(bench, "together")
         await _until_ended(bench, 3)
         assert [service.exit_code() for service in releases.running] == [None] * len(releases.running)
@@ -64,8 +68,17 @@ async def test_the_previous_release_and_this_one_run_side_by_side_under_load(rel
         assert [await asyncio.to_thread(service.stop) for service in earlier] == [0] * len(earlier)
         await _submit(bench, "after")
         await _until_ended(bench, 5)
+        await eventually_true(lambda: _is_all_sent(bench), within=60, what="nothing left to send")
+        early = await bench.db.fetchval("select count(*) from inbox where early is not null")
     findings = await audit(releases.settings)
     assert not findings, describe(findings)
+    assert (early > 0) == bool(settings)
+
+
+async def _is_all_sent(bench: Workbench) -> bool:
+    """A confirmed outbox row goes a little later than the order ends, a due reply with the lease of its sweep."""
+    left = "select (select count(*) from outbox) + (select count(*) from inbox where reply_due is not null)"
+    return not await bench.db.fetchval(left)
 
 
 async def _until_ended(bench: Workbench, phases: int) -> None:

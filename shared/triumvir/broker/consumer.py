@@ -141,11 +141,14 @@ class Consumer:
         session, self._session = self._session, None
         if session is not None:
             self._retired.add(session)
-            await session.cancel(self._timeout)
-        self._prefetch = max(0, self._capacity - self._retired.held(leaving))
+        try:
+            if session is not None:
+                await session.cancel(self._timeout)
+        finally:  # whoever asked may have been cancelled
+            self._prefetch = max(0, self._capacity - self._retired.held(leaving))
+            if self._prefetch:
+                self._keeper = asyncio.get_running_loop().create_task(self._keep(renewed=False))
         await self._retired.close_empty()
-        if self._prefetch:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep(renewed=False))
 
     async def stop_taking(self) -> None:
         """Cancel the subscription and give back what nobody has taken. What is in hand can still be settled."""

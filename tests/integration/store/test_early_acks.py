@@ -114,6 +114,24 @@ async def test_of_a_request_that_waits_for_its_reply_nothing_is_ever_due(
     await agent.close()
 
 
+async def test_what_other_requests_change_is_in_no_index(
+    agent: AgentProcess, connection: asyncpg.Connection
+) -> None:
+    """Their finish stays in the page of its row, as ever."""
+    asked = request().model_copy(update={"time_left_ms": 1})
+    await agent.begin_one(asked)
+    async with connection.transaction():
+        await statement("finish_requests").rows(
+            connection, owner=agent.owner, lease_seconds=10.0, nos=[asked.order_no], step_nos=[asked.step_no],
+            directions=["do"], fences=[asked.fence], states=["succeeded"], replies=["1"],
+        )  # fmt: skip
+        seen = await connection.fetchrow(
+            "select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables where relid = 'inbox'::regclass"
+        )
+    assert seen is not None
+    assert (seen["n_tup_upd"], seen["n_tup_hot_upd"]) == (1, 1)
+
+
 async def test_a_success_in_the_operations_own_transaction_is_due_as_well(
     agent: AgentProcess, connection: asyncpg.Connection
 ) -> None:
