@@ -139,6 +139,10 @@ async def accept(
     admitted = [s for s in same if s.key in stored] if room > 0 or deposited is not None else []
     created = await create(connection, [submission.acceptance for submission in admitted], desk)
     accepted.new += created.values()
+    if (
+        created and deposited is None
+    ):  # what was purged may have been forgotten since its document was looked at
+        await _keep_documents(connection, [s for s in admitted if s.key in created])
     await _answer_again(connection, [s for s in same if s.key not in created], accepted, desk.most_open)
     return accepted
 
@@ -173,6 +177,16 @@ async def digests(connection: Connection, submissions: Sequence[Submission]) -> 
     wanted = keys(submission.key for submission in submissions)
     rows = await statement("order_digests").rows(connection, **wanted)
     return {(row["client"], row["order_id"]): row["digest"] for row in rows}
+
+
+async def _keep_documents(connection: Connection, submissions: Sequence[Submission]) -> None:
+    """Writes those that are missing."""
+    await statement("keep_documents").rows(
+        connection,
+        **keys(submission.key for submission in submissions),
+        payloads=_payloads(submissions),
+        digests=[submission.digest for submission in submissions],
+    )
 
 
 async def _stored(connection: Connection, submissions: Sequence[Submission]) -> dict[Key, bytes]:

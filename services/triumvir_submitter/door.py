@@ -45,10 +45,13 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sorted batch, with the digests of the documents that are in another database by now; None: in this one."""
+    """A sorted batch, with the digests of the documents that are in another database by now (None: in this one), and
+    which of them were written for it.
+    """
 
     found: Sorted
     deposited: Mapping[Key, bytes] | None
+    written: frozenset[Key] = frozenset()
 
 
 @dataclass(slots=True)
@@ -182,7 +185,14 @@ class Door:
             [submission.key for submission in found.submissions],
         )
         crash_point("submitter.documents.after_commit")
-        return Prepared(found, {**deposited, **known})
+        return Prepared(found, {**deposited.digests, **known}, deposited.new)
+
+    async def _deposit_again(self, accepted: Accepted, prepared: Prepared) -> None:
+        """Of orders made just now, documents that were there before: what was purged may have been forgotten since."""
+        made = {(fact.client, fact.order_id) for fact in accepted.new} - prepared.written
+        again = [(s.acceptance, s.message.payload.text) for s in prepared.found.submissions if s.key in made]
+        if again and self._documents is not None:
+            await self._documents.deposit(again, [])
 
     async def act(self, connection: Connection, items: Sequence[Item], prepared: Prepared | None) -> Done:
         """Does what a batch asks for, in the caller's transaction; what is refused is left to the caller to keep."""
@@ -195,6 +205,7 @@ class Door:
             accepted = await accept(
                 connection, found.submissions, self._catalogue.open_orders, self._desk, prepared.deposited
             )
+            await self._deposit_again(accepted, prepared)
         repeated = await take_down(connection, found.commands)
         messages = [
             *await self._statuses(connection, accepted.new),

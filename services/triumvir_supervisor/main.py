@@ -48,6 +48,7 @@ async def serve(once: bool, chassis: Chassis) -> None:
     chassis.add_loop(Loop("upkeep", upkeep.step, EVERY))
     chassis.add_loop(Loop("aged orders", passes.aged.step, EVERY))
     chassis.add_loop(Loop("lone documents", patient(lone.step), EVERY))
+    chassis.add_loop(Loop("purge", patient(passes.purge.step), EVERY))
 
 
 def main(args: Sequence[str] = ()) -> None:

@@ -16,6 +16,7 @@ from triumvir_supervisor.aged import AgedOrders
 from triumvir_supervisor.holds import Holds
 from triumvir_supervisor.lone import LoneDocuments
 from triumvir_supervisor.overdue import Overdue
+from triumvir_supervisor.purge import Purge
 from triumvir_supervisor.revival import Revival
 from triumvir_supervisor.upkeep import Upkeep
 
@@ -37,6 +38,7 @@ class Passes:
         self._overdue = Overdue(store.session("overdue"), relay, decider, settings)
         self._holds = Holds(store.session("holds"), relay, documents)
         self.aged = AgedOrders(store.session("aged"), relay, decider, settings)
+        self.purge = Purge(store.session("purge"), settings, decider.who, documents)
 
     async def step(self) -> bool:
         """One pass. Never in a hurry: the next one comes at the interval."""
@@ -57,4 +59,5 @@ class Passes:
         await self.aged.step()
         while await patient(lone.step)():
             pass
+        await patient(self.purge.all)()
         done()

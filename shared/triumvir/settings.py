@@ -181,6 +181,19 @@ class Settings(BaseSettings):
         description="bulks, and what was paused, are forgotten so long after their last event",
     )
 
+    retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="ended orders of workflows that say no `retention_days` are purged after so many days; unset: kept",
+    )
+    dedupe_days: int = Field(
+        90, ge=1, le=36_500, description="for so long a purged order is still known by its key and digest"
+    )
+    purge_rate: float = Field(
+        100, gt=0, le=100_000, description="orders purged in a second, by all supervisors together"
+    )
+
     lone_document_age: Seconds = Field(
         timedelta(minutes=5),
         description="two databases: a document so old gets its missing order; more than a statement takes",

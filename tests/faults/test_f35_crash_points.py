@@ -37,8 +37,13 @@ ELSEWHERE: Final = {
     "submitter.documents.after_commit",
     "supervisor.check.before_commit",
     "supervisor.check.after_commit",
+    "supervisor.purge.before_commit",
+    "supervisor.purge.after_commit",
+    "supervisor.purge.documents",
 }
-"""Of long steps, see test_early_acks.py; between two databases, see test_two_databases.py."""
+"""Of long steps: see test_early_acks.py; between two databases: see test_two_databases.py; in a purge: see
+test_f34_purge.py.
+"""
 POINTS: Final = [point for point in CRASH_POINTS if point not in ELSEWHERE]
 
 

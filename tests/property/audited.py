@@ -98,7 +98,7 @@ def _facts(world: World, n: int) -> OrderFacts:
         if no == order.record.no and (row.state != "fenced" or row.refuse_upto)
     }
     steps: dict[int, Any] = {step.step_no: structs.asdict(step) for step in order.record.steps}
-    record: Any = {**_members(order.record), "digest": _DIGEST}
+    record: Any = {**_members(order.record), "digest": _DIGEST, "purged": False, "document_left": False}
     return OrderFacts(record, world.workflow, steps, history, inbox)
 
 

@@ -35,11 +35,14 @@ def draw(detail: OrderDetail, latest: int) -> None:
     for line in _budgets(order, detail.steps, names):
         console.print(f"  {line}")
     console.print()
-    steps = table("#", "step", "operation", "state", "attempt", "calls", "effect", "undo", "result or error")
-    for row in _steps(order, detail.steps):
-        steps.add_row(*row)
-    console.print(steps)
-    console.print()
+    if order.purged_at is None:  # of a purged one nobody knows which steps were run
+        steps = table(
+            "#", "step", "operation", "state", "attempt", "calls", "effect", "undo", "result or error"
+        )
+        for row in _steps(order, detail.steps):
+            steps.add_row(*row)
+        console.print(steps)
+        console.print()
     left = list(undo_lines(detail))
     for line in left:
         console.print(line, soft_wrap=True)
@@ -92,6 +95,10 @@ def _facts(
 def _handling(order: OrderRow) -> Iterator[str]:
     """How its data is to be handled, by the workflow version it is pinned to."""
     workflow = Workflow.from_json(order.definition) if order.definition else None
+    if order.purged_at is not None:
+        left = "its key, digest and state are kept"
+        yield f"purged {moment(order.purged_at)}: its steps, data and history are gone; {left}"
+        return
     if workflow is not None and workflow.is_confidential:
         yield "confidential: payload, results and errors are shown with --reveal"
     if workflow is not None and workflow.retention_days is not None:

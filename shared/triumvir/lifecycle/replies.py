@@ -135,6 +135,8 @@ def _late(draft: Draft, reply: StepReply) -> None:
     draft.late = True
     step = draft.record.step_record(reply.step_no)
     if step is None:
+        if isinstance(reply, StepSucceeded) and reply.direction == "do":
+            _success_without_record(draft, reply)
         return
     if isinstance(reply, StepFailed):
         if not _is_doubled(draft.record, step, reply):
@@ -142,6 +144,14 @@ def _late(draft: Draft, reply: StepReply) -> None:
             draft.move(f"late answer, changes nothing: {said}: {reply.error}", step_no=reply.step_no)
     elif reply.direction == "do" and step.effect != "certain":
         _late_success(draft, step, reply)
+
+
+def _success_without_record(draft: Draft, reply: StepSucceeded) -> None:
+    """The order was purged since. Whether the effect was known and undone cannot be told any more: people must look."""
+    if draft.record.state in ("compensated", "cancelled", "closed"):
+        named = draft.workflow.step(reply.step_no).name
+        draft.move(f"late success of {named}, of which there is no record any more", step_no=reply.step_no)
+        draft.alert("late-success")
 
 
 def _is_doubled(record: OrderRecord, step: StepRecord, reply: StepReply) -> bool:

@@ -55,6 +55,9 @@ CrashPoint = Literal[
     "supervisor.after_publish",
     "supervisor.check.before_commit",
     "supervisor.check.after_commit",
+    "supervisor.purge.before_commit",
+    "supervisor.purge.after_commit",
+    "supervisor.purge.documents",
 ]
 CRASH_POINTS: Final[tuple[str, ...]] = get_args(CrashPoint)
 

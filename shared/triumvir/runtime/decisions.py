@@ -96,7 +96,7 @@ class Decider:
         payloads: Payloads | None = None,
         recent: Recent | None = None,
     ) -> None:
-        self._who = f"{service}:{str(instance)[:8]}"
+        self.who = f"{service}:{str(instance)[:8]}"
         self._instance = instance
         self._settings = settings
         self._policy = policy_of(settings)
@@ -171,7 +171,7 @@ class Decider:
             decisions = {decision.record.no: decision for _, decision in pairs}
             riders = self._riders(applied, confirmed) if place == len(applied.rounds) else Riders()
             applied.outbox_id = await orders.write(
-                connection, before, decisions, riders, who=self._who, instance=self._instance
+                connection, before, decisions, riders, who=self.who, instance=self._instance
             )
 
     def _rounds(

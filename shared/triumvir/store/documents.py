@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -37,6 +37,14 @@ class Document:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """The digests of what is there now, and the keys of what was written just now."""
+
+    digests: dict[Key, bytes]
+    new: frozenset[Key]
+
+
 class OrdersDatabase:
     """Documents by key, on one connection that is opened when needed. Every method raises DocumentsAway if it cannot be
     reached, and what Postgres says of a value that it refuses.
@@ -58,28 +66,38 @@ class OrdersDatabase:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(self._session.close(), self._probe.close())
 
-    async def deposit(
-        self, documents: Sequence[tuple[Acceptance, str]], wanted: Collection[Key]
-    ) -> dict[Key, bytes]:
+    async def deposit(self, documents: Sequence[tuple[Acceptance, str]], wanted: Collection[Key]) -> Deposit:
         """Writes the documents (with their payload texts) that are missing; the digests of all that are there of
         ``wanted`` then. Repeatable: what exists stays as it is.
         """
+        new: list[Row] = []
         ordered = sorted(documents, key=lambda document: document[0].key)
         async with self._using(self._session) as connection:
             if ordered:
-                await statement("deposit_documents").rows(
+                new = await statement("deposit_documents").rows(
                     connection,
                     **columns([acceptance for acceptance, _ in ordered]),
                     payloads=[payload for _, payload in ordered],
                 )
             rows = await statement("read_digests").rows(connection, **keys(wanted))
-        return {(row["client"], row["order_id"]): row["digest"] for row in rows}
+        digests = {(row["client"], row["order_id"]): row["digest"] for row in rows}
+        return Deposit(digests, frozenset((row["client"], row["order_id"]) for row in new))
 
     async def read(self, wanted: Collection[Key]) -> dict[Key, Document]:
         """The documents that exist under these keys."""
         async with self._using(self._session) as connection:
             rows = await statement("fetch_documents").rows(connection, **keys(wanted))
         return {(row["client"], row["order_id"]): Document(row["payload"], row["digest"]) for row in rows}
+
+    async def empty(self, which: Iterable[Key]) -> None:
+        """Nothing stays of the payloads under these keys; that they were there does."""
+        async with self._using(self._session) as connection:
+            await statement("empty_documents").rows(connection, **keys(which))
+
+    async def delete(self, which: Iterable[Key]) -> None:
+        """The documents under these keys are gone."""
+        async with self._using(self._session) as connection:
+            await statement("delete_documents").rows(connection, **keys(which))
 
     async def after(self, mark: tuple[datetime, str, str], age: timedelta, most: int) -> list[Row]:
         """A page of documents beyond ``mark`` and older than ``age``, oldest first."""
@@ -138,7 +156,8 @@ async def open_documents(settings: Settings, service: str, state: Session) -> Or
 
 
 async def find_document(settings: Settings, state: Connection, key: Key) -> Document | None:
-    """An operator's look at one document, in whichever database it is; None if there is none.
+    """An operator's look at one document, in whichever database it is; None if there is none, or
+    it was purged.
 
     Raises StoreError if that database cannot be reached, or is not named.
     """
@@ -153,7 +172,7 @@ async def find_document(settings: Settings, state: Connection, key: Key) -> Docu
             rows = await statement("fetch_documents").rows(connection, **keys([key]))
         finally:
             connection.terminate()
-    return Document(rows[0]["payload"], rows[0]["digest"]) if rows else None
+    return Document(rows[0]["payload"], rows[0]["digest"]) if rows and rows[0]["payload"] else None
 
 
 async def migrate_documents(settings: Settings) -> list[str]:

@@ -85,8 +85,8 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
-    """The state record of an order; ``now`` is the database's clock. ``definition``: the text of its workflow version,
-    None if that was never applied. ``payload``: JSON text, None where documents have a database of their own."""
+    """The state record of an order; ``now`` is the database's clock. ``definition``: of its workflow version, None if
+    there is none. ``payload``: JSON text, None if it is in another database, or purged."""
 
     no: int
     client: str
@@ -117,6 +117,7 @@ class OrderRow:
     received_at: datetime
     ended_at: datetime | None
     budget: int | None
+    purged_at: datetime | None
     definition: str | None
     payload: str | None
     now: datetime
@@ -180,9 +181,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class LetterEvent:
-    """What was done to a dead letter: ``replay_asked``, ``refused_again``, ``replayed``, ``discarded``, ``resolved``,
-    ``came_again``. ``n`` rises.
-    """
+    """What was done to a dead letter, such as ``replay_asked``; all of them stand in the schema. ``n`` rises."""
 
     n: int
     at: datetime

@@ -35,6 +35,12 @@ STEP_REPLIES: Final = Counter(
 RECOVERIES: Final = Counter(
     "triumvir.supervisor.recoveries", "orders that the supervisor moved on", "outcome"
 )
+ORDERS_PURGED: Final = Counter(
+    "triumvir.orders.purged", "ended orders emptied after what their workflow keeps them", "workflow"
+)
+ORDERS_FORGOTTEN: Final = Counter(
+    "triumvir.orders.forgotten", "purged orders whose keys are not known any more"
+)
 SUPERVISOR_ROWS: Final = Counter("triumvir.supervisor.rows", "overdue rows that scans read")
 SUPERVISOR_PAGES: Final = Counter("triumvir.supervisor.pages", "pages that scans read")
 SUPERVISOR_PASS_SECONDS: Final = Histogram(

@@ -5,7 +5,8 @@
     findings = await audit(settings, ledger=ledger, statuses=statuses, accepted=keys, alerts=alerted)
     assert not findings, describe(findings)
 
-Stop the faults and wait for quiet first: an order that still runs is a finding.
+Stop the faults and wait for quiet first: an order that still runs is a finding. Of a purged order only that is
+compared which is kept of it; one whose key is forgotten is missing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from triumvir.testing import effects, history, rest
 from triumvir.testing.budgets import budgets
 from triumvir.testing.evidence import Evidence, Ledger
 from triumvir.testing.findings import Finding
+from triumvir.testing.purged import purged
 from triumvir.testing.snapshot import Snapshot, look
 
 QUEUES_WITHIN: Final = 12.0
@@ -62,6 +64,7 @@ def compare(snapshot: Snapshot, evidence: Evidence, settings: Settings) -> list[
         *rest.submissions(snapshot, evidence),
         *rest.leftovers(snapshot),
         *rest.dead_letters(snapshot, evidence),
+        *purged(snapshot),
     ]
     if evidence.ledger is not None:
         findings += effects.net_effects(snapshot, evidence.ledger)

@@ -21,7 +21,7 @@ def budgets(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> It
     reached = (
         Counter((call.order, call.step, call.direction) for call in ledger.calls) if ledger else Counter()
     )
-    for order, facts in snapshot.orders.items():
+    for order, facts in snapshot.kept.items():
         granted, first = facts.record["budget"], policy.retry_budget_of(facts.workflow.name)
         if granted is None:
             continue

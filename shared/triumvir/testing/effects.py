@@ -27,7 +27,7 @@ def net_effects(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
         net[effect.order, effect.step] += 1 if effect.direction == "do" else -1
     for order in {order for order, _ in net} - set(snapshot.orders):
         yield Finding("A2", order, "effects happened for an order that does not exist")
-    for order, facts in snapshot.orders.items():
+    for order, facts in snapshot.kept.items():
         if facts.state not in END | RESTING:
             continue
         for step_no, step in enumerate(facts.workflow.steps, start=1):
@@ -61,7 +61,7 @@ def compensations(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
     for effect in ledger.effects:
         if effect.direction == "undo" and effect.step not in undone[effect.order]:
             undone[effect.order].append(effect.step)
-    for order, facts in snapshot.orders.items():
+    for order, facts in snapshot.kept.items():
         if facts.state == "compensated":
             yield from _left_over(facts)
         once = [name for name in undone[order] if name in _undone_once(facts)]
@@ -99,7 +99,7 @@ def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iter
     reached = (
         Counter((call.order, call.step, call.direction) for call in ledger.calls) if ledger else Counter()
     )
-    for order, facts in snapshot.orders.items():
+    for order, facts in snapshot.kept.items():
         for (step_no, direction), row in facts.inbox.items():
             defined = facts.workflow.step(step_no)
             name = defined.name
@@ -124,6 +124,8 @@ def calls(snapshot: Snapshot, ledger: Ledger | None, settings: Settings) -> Iter
 
 def _is_written(snapshot: Snapshot, order: str, step: str, direction: Direction) -> bool:
     facts = snapshot.orders.get(order)
+    if facts is not None and facts.purged:
+        return True
     row: Row | None = None
     if facts is not None:
         named = {s.name: no for no, s in enumerate(facts.workflow.steps, start=1)}

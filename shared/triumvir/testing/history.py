@@ -15,13 +15,13 @@ from triumvir.testing.snapshot import OrderFacts, Snapshot
 from triumvir.workflow import Wait
 
 NEVER_AGAIN: Final = 2**63 - 1
-_ASIDE: Final = frozenset({"cancel_refused", "signalled", "signal_refused"})
+ASIDE: Final = frozenset({"cancel_refused", "signalled", "signal_refused"})
 """Told to who asked, not of the order."""
 
 
 def tokens(snapshot: Snapshot) -> Iterator[Finding]:
     """A4: what a superseded attempt would leave behind if it could still write."""
-    for facts in snapshot.orders.values():
+    for facts in snapshot.kept.values():
         yield from _chain(facts)
         yield from _steps(facts)
         yield from _inbox(facts)
@@ -126,14 +126,14 @@ def _is_closed(facts: OrderFacts, step_no: int) -> bool:
 
 def statuses(snapshot: Snapshot, received: Mapping[str, Sequence[Status]] | None) -> Iterator[Finding]:
     """A6: numbers without gaps; every one arrived, as it was written; the last one is the state."""
-    for facts in snapshot.orders.values():
+    for facts in snapshot.kept.values():
         told = [row for row in facts.history if row["sequence"] is not None]
         numbers = [row["sequence"] for row in told]
         if numbers != list(range(1, facts.record["sequence"] + 1)):
             yield Finding(
                 "A6", facts.key, f"statuses {_gaps(numbers)} of {facts.record['sequence']} were written"
             )
-        standing = [row["status"] for row in told if row["status"] not in _ASIDE]
+        standing = [row["status"] for row in told if row["status"] not in ASIDE]
         if facts.state in END | RESTING and standing[-1:] != [STATUS_OF_STATE[facts.state]]:
             yield Finding("A6", facts.key, f"is {facts.state}, the last status is {standing[-1:]}")
         if received is not None:

@@ -33,6 +33,11 @@ class OrderFacts:
         return state
 
     @property
+    def purged(self) -> bool:
+        """Whether its steps and history are gone, and say nothing any more."""
+        return bool(self.record["purged"])
+
+    @property
     def moves(self) -> int:
         """How often it was moved out of a rest: each time failures are counted anew."""
         return sum(row["from_state"] in RESTING and row["to_state"] in LIVE for row in self.history)
@@ -55,20 +60,28 @@ class OrderFacts:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it. ``orders``, and the digests of ``documents``, by ``client/order_id``."""
+    """All of it. ``orders``, and the digests of ``documents``, by ``client/order_id``; ``emptied``: the documents
+    without a payload.
+    """
 
     orders: dict[str, OrderFacts]
     leftovers: Row
     idle_sessions: Sequence[Row]
     dead_letters: Sequence[Row]
     documents: Mapping[str, bytes]
+    emptied: frozenset[str] = frozenset()
+
+    @property
+    def kept(self) -> dict[str, OrderFacts]:
+        """The orders that were not purged, and can be compared with what happened."""
+        return {key: facts for key, facts in self.orders.items() if not facts.purged}
 
 
 async def look(settings: Settings) -> Snapshot:
     """Reads the store in one read-only transaction, and the orders database in another, if there is one. Raises
     StoreError if one cannot be reached.
     """
-    documents, idle_there = await _documents(settings)
+    documents, emptied, idle_there = await _documents(settings)
     connection = await connect(settings, "audit")
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -87,18 +100,21 @@ async def look(settings: Settings) -> Snapshot:
         [*idle, *idle_there],
         rows["dead_letters"],
         documents,
+        emptied,
     )
 
 
-async def _documents(settings: Settings) -> tuple[dict[str, bytes], list[Row]]:
-    """Digests by order, and what idles in a database that only they are in."""
+async def _documents(settings: Settings) -> tuple[dict[str, bytes], frozenset[str], list[Row]]:
+    """Digests by order, which of them are empty, and what idles in a database that only they are in."""
     connection = await connect(settings, "audit", settings.orders_dsn)
     try:
         rows = await statement("audit_documents").rows(connection)
         idle = await statement("audit_idle_sessions").rows(connection) if settings.orders_dsn else []
     finally:
         await connection.close()
-    return {order_key(row["client"], row["order_id"]): row["digest"] for row in rows}, idle
+    by_key = {order_key(row["client"], row["order_id"]): row for row in rows}
+    emptied = frozenset(key for key, row in by_key.items() if row["empty"])
+    return {key: row["digest"] for key, row in by_key.items()}, emptied, idle
 
 
 def _orders(rows: dict[str, list[Row]], definitions: Sequence[Row]) -> dict[str, OrderFacts]:

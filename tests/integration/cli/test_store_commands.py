@@ -93,6 +93,25 @@ def test_an_order_is_drawn_with_the_steps_that_were_not_started(
     assert "agent:payments" in triumvir("orders", "list")
 
 
+def test_a_purged_order_is_shown_as_such_and_none_of_its_steps_as_not_started(
+    triumvir: Triumvir, applied: Path, settings: Settings
+) -> None:
+    execute(
+        settings,
+        "insert into orders (client, order_id, workflow, version, digest, rank, status_queue, state, ended_at)"
+        " values ('shop-a', '1', 'order-fulfilment', 1, sha256('x'), 1, 'status.shop-a', 'processed', now())",
+        "update orders set purged_at = now()",
+        "insert into order_documents (client, order_id, payload, digest) values ('shop-a', '1', '', sha256('x'))",
+    )
+    shown = triumvir("orders", "show", "shop-a/1")
+    assert "order-fulfilment v1  processed" in shown
+    assert "its steps, data and history are gone; its key, digest and state are kept" in shown
+    assert "not started" not in shown
+    order = triumvir("orders", "show", "shop-a/1", "--json")["order"]
+    assert order["purged_at"]
+    assert order["payload"] is None
+
+
 def test_a_cancel_is_written_down_with_who_asked(triumvir: Triumvir, settings: Settings) -> None:
     execute(
         settings,

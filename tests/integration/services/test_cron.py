@@ -29,8 +29,8 @@ async def bench(unwatched: Suite) -> AsyncIterator[Workbench]:
         yield bench
 
 
-async def _one_pass(bench: Workbench) -> None:
-    once = bench.suite.launch("supervisor", "--once")
+async def _one_pass(bench: Workbench, **settings: object) -> None:
+    once = bench.suite.launch("supervisor", "--once", **settings)
     await eventually(lambda: once.exit_code() is not None, within=60, what="the end of the pass")
     assert once.exit_code() == 0, once.log.read_text()
 
@@ -74,3 +74,25 @@ async def test_one_pass_drains_the_dead_queues(bench: Workbench) -> None:
     await eventually(waiting, what="the copy in the dead queue")
     await _one_pass(bench)
     assert await waiting() == 0
+
+
+async def test_one_pass_purges_all_that_is_due_whatever_the_rate(bench: Workbench) -> None:
+    orders = [await bench.submit("solo") for _ in range(3)]
+    for order in orders:
+        await order.result(timeout=60)
+    ids = [order.order_id for order in orders]
+    await bench.db.execute(
+        "update orders set ended_at = ended_at - interval '2 d' where order_id = any($1)", ids
+    )
+    await bench.db.execute("update inbox set complete_by = now()")
+    await _one_pass(bench)
+    assert await _purged(bench, ids) == 0, "kept, as nobody says otherwise"
+    await _one_pass(bench, retention_days=1, purge_rate=2)
+    assert await _purged(bench, ids) == 3
+
+
+async def _purged(bench: Workbench, ids: list[str]) -> int:
+    found: int = await bench.db.fetchval(
+        "select count(*) from orders where order_id = any($1) and purged_at is not null", ids
+    )
+    return found

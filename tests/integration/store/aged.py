@@ -20,6 +20,10 @@ LETTERS_SETTLED: Final = 50_000
 LETTERS_OPEN: Final = 500
 REPLAYS: Final = 100
 REPLIES_DUE: Final = 500
+BEGUN_BY_AGENTS: Final = 50_000
+PURGED: Final = 20_000
+RETENTION: Final = '{"retention_days": 300}'
+"""Of the workflow of all orders: a quarter of them is due."""
 
 _ORDER: Final = """
     insert into orders (client, order_id, workflow, version, digest, state, fence, attempt, step, rank, status_queue,
@@ -28,7 +32,8 @@ _ORDER: Final = """
            {columns} from generate_series(0, $1 - 1) as n
 """
 _ALIVE: Final = "'status.x', 3, 4,"
-_FINISHED: Final = f"'processed', n, 1, 3, n, {_ALIVE} null, null, null, null, clock_timestamp()"
+_ENDED: Final = "clock_timestamp() - n % 400 * interval '1 d'"
+_FINISHED: Final = f"'processed', n, 1, 3, n, {_ALIVE} null, null, null, null, {_ENDED}"
 _WAITING: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, null, null"
 _BEGUN: Final = f"'pending', n, 1, 1, n, {_ALIVE} null, null, null, null, null"
 _RUNNING: Final = f"""
@@ -70,6 +75,20 @@ async def fill(url: str) -> None:
         await connection.execute(
             "insert into steps (no, step_no, attempt, state, effect, result)"
             " select no, 1, 1, 'completed', 'certain', '{}' from orders where state = 'processed' order by no"
+        )
+        await connection.execute(
+            "insert into inbox (no, step_no, direction, fence, state, complete_by)"
+            " select no, 1, 'do', 1, 'succeeded', ended_at from orders where state = 'processed' order by no limit $1",
+            BEGUN_BY_AGENTS,
+        )
+        await connection.execute(
+            "insert into workflows (name, version, definition, digest) values ('shop', 1, $1, sha256('x'))",
+            RETENTION,
+        )
+        await connection.execute(
+            "update orders set purged_at = clock_timestamp() - no % 100 * interval '1 d', document_left = no % 1000 = 0"
+            " where no <= $1",
+            PURGED,
         )
         await connection.execute(
             "insert into commands (client, order_id, message_id, kind, taken_at)"

@@ -17,7 +17,7 @@ from triumvir.lifecycle import OrderRecord
 from triumvir.runtime.payloads import Payloads
 from triumvir.settings import Settings
 from triumvir.store.acceptance import Acceptance
-from triumvir.store.documents import OrdersDatabase, migrate_documents, open_documents
+from triumvir.store.documents import Deposit, OrdersDatabase, migrate_documents, open_documents
 from triumvir.store.session import Session
 from triumvir.store.statements import statement
 
@@ -126,9 +126,10 @@ async def test_one_that_is_away_is_waited_for_and_checked_when_it_comes(both: Bo
 
 async def test_the_first_document_stays_whatever_comes_after_it(documents: OrdersDatabase) -> None:
     first, other = acceptance("1"), acceptance("1", digest=b"other".ljust(32), priority=7)
-    assert await documents.deposit([(first, '{"a":1}')], [first.key]) == {first.key: first.digest}
+    there = {first.key: first.digest}
+    assert await documents.deposit([(first, '{"a":1}')], [first.key]) == Deposit(there, frozenset(there))
     for again in (first, other):
-        assert await documents.deposit([(again, '{"a":2}')], [again.key]) == {first.key: first.digest}
+        assert await documents.deposit([(again, '{"a":2}')], [again.key]) == Deposit(there, frozenset())
     found = await documents.read([first.key, ("shop", "none")])
     assert {key: (each.payload, each.digest) for key, each in found.items()} == {
         first.key: ('{"a":1}', first.digest)

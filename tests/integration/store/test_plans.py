@@ -55,6 +55,10 @@ SCANS: Final = {
     "take_due_replies": _scan(
         "inbox_reply_due", "inbox_pkey", "orders_pkey", pages=1500, most=50, lease_seconds=10.0
     ),
+    "purgeable_orders": _scan("orders_purgeable", "inbox_pkey", pages=1000, default_days=None, most=100),
+    "lock_forgettable": _scan("orders_purged", pages=600, seconds=90 * 86_400.0, most=100),
+    "lock_documents_left": _scan("orders_document_left", pages=300, most=100),
+    "count_supervisors": _scan("instances_pkey", pages=20),
     "lease_outbox": _scan("outbox_lease", "outbox_pkey", pages=1500, most=50, lease_seconds=10.0),
 }
 _WAITING = ("transitions_default_pkey", "aged_orders_pkey")
@@ -130,6 +134,28 @@ async def test_a_batch_is_locked_read_and_written_by_key(pinned: asyncpg.Connect
     await _holds(pinned, "read_orders", _scan(*READ, pages=4000, nos=nos))
     written = _scan("orders_pkey", "outbox_pkey", pages=40 * BATCH, **_decisions(rows))
     await _holds(pinned, "write_decisions", written)
+
+
+PURGE = (
+    "orders_pkey", "steps_pkey", "inbox_pkey", "aged_orders_pkey", "transitions_default_pkey",
+    "order_documents_pkey",
+)  # fmt: skip
+
+
+async def test_a_batch_is_purged_and_forgotten_by_key(pinned: asyncpg.Connection) -> None:
+    due = await pinned.fetch(
+        "select no, ended_at, client, order_id from orders where ended_at is not null and purged_at is null"
+        " order by no limit $1",
+        BATCH,
+    )
+    nos = [row["no"] for row in due]
+    at = [row["ended_at"] for row in due]
+    keys = {"clients": [row["client"] for row in due], "order_ids": [row["order_id"] for row in due]}
+    await _holds(pinned, "lock_purgeable", _scan("orders_pkey", pages=3000, nos=nos, ended_at=at))
+    purged = _scan(*PURGE, pages=40 * BATCH, nos=nos, who="test", elsewhere=False)
+    await _holds(pinned, "purge_orders", purged)
+    await _holds(pinned, "forget_orders", _scan(*PURGE, pages=40 * BATCH, nos=nos))
+    await _holds(pinned, "delete_documents", _scan(*PURGE, pages=10 * BATCH, **keys))
 
 
 def _decisions(rows: list[asyncpg.Record]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from tests.unit.lifecycle.one_order import OneOrder
 from triumvir.lifecycle import Policy
 
@@ -127,6 +129,29 @@ def test_a_late_success_after_undone_reopens_under_a_new_generation_of_the_undo(
     order.claim()
     order.succeed()
     assert order.state == "compensated"
+    assert not order.reply(late).changed
+
+
+def test_a_late_success_of_a_purged_order_that_was_undone_is_told_to_people_and_moves_nothing() -> None:
+    order = OneOrder("s1", on_error="compensate", policy=Policy(max_failures=0))
+    order.claim()
+    late = order.success({"id": 7})
+    order.expire()
+    order.claim()
+    order.succeed()
+    order.record = replace(order.record, steps=())
+    order.reply(late)
+    assert (order.state, order.alerts) == ("compensated", ["late-success"])
+    assert order.record.steps == ()
+
+
+def test_a_doubled_success_of_a_purged_order_that_was_processed_is_nothing() -> None:
+    order = OneOrder("s1")
+    order.claim()
+    late = order.success({"id": 7})
+    order.reply(late)
+    assert order.state == "processed"
+    order.record = replace(order.record, steps=())
     assert not order.reply(late).changed
 
 

@@ -39,7 +39,7 @@ class Case:
         self.record: dict[str, Any] = {
             "no": 1, "client": "shop", "order_id": "1", "digest": b"d", "workflow": "trade", "version": 1,
             "state": "compensated", "locked": False, "held_by": None, "fence": 9, "attempt": 2,
-            "sequence": 3, "history": 5, "budget": 30,
+            "sequence": 3, "history": 5, "budget": 30, "purged": False, "document_left": False,
         }  # fmt: skip
         self.history = [
             self.row(1, "pending", "pending", "received", status="received", sequence=1),
@@ -66,6 +66,7 @@ class Case:
             "open": 0,
         }
         self.documents = {KEY: b"d"}
+        self.emptied: frozenset[str] = frozenset()
         self.dead: list[dict[str, Any]] = []
         self.effects = [
             self.effect("reserve", "do"), self.effect("charge", "do"),
@@ -95,7 +96,7 @@ class Case:
 
     def found(self) -> list[str]:
         facts: Any = OrderFacts(self.record, self.workflow, self.steps, self.history, self.inbox)  # type: ignore[arg-type]
-        snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, self.documents)  # type: ignore[arg-type]
+        snapshot = Snapshot({KEY: facts}, self.leftovers, [], self.dead, self.documents, self.emptied)  # type: ignore[arg-type]
         statuses: Any = [
             Status(order_id="1", status=name, sequence=n, at=AT) for n, name in self.told.items()
         ]
@@ -118,6 +119,57 @@ def test_what_somebody_is_answered_after_the_end_says_nothing_of_the_order(answe
     case.record |= {"sequence": 4, "history": 6}
     case.told[4] = answer
     assert case.found() == []
+
+
+def purged() -> Case:
+    """The same order, of which nothing is left but what must be."""
+    case = Case()
+    case.steps, case.inbox, case.emptied = {}, {}, frozenset({KEY})
+    case.record |= {"purged": True, "budget": None, "history": 6}
+    case.history = [case.history[-1], case.row(6, "compensated", "compensated", "purged")]
+    return case
+
+
+def test_a_purged_order_is_no_finding_although_its_effects_and_calls_are_written_nowhere_any_more() -> None:
+    assert purged().found() == []
+
+
+@pytest.mark.parametrize(
+    "what, text",
+    [
+        ("live", "A1 shop/1: was purged, and is compensating"),
+        ("steps", "A8 shop/1: was purged, and 1 steps are left"),
+        ("inbox", "A8 shop/1: was purged, and 1 inbox rows are left"),
+        ("payload", "A8 shop/1: was purged, and its payload is left"),
+        ("answer", "A6 shop/1: was purged as compensated, and answers []"),
+        ("other answer", "A6 shop/1: was purged as compensated, and answers ['completed']"),
+        ("doubled effect", "A2 shop/1: 2 effects under one idempotency key, shop/1/reserve/do/0"),
+    ],
+)
+def test_the_auditor_finds_of_a_purged_order(what: str, text: str) -> None:
+    case = purged()
+    match what:
+        case "live":
+            case.record["state"] = "compensating"
+        case "steps":
+            case.steps = {1: case.step(1)}
+        case "inbox":
+            case.inbox = {(1, "do"): {"state": "succeeded"}}
+        case "payload":
+            case.emptied = frozenset()
+        case "answer":
+            case.history = case.history[1:]
+        case "other answer":
+            case.history[0]["status"] = "completed"
+        case "doubled effect":
+            case.effects.insert(1, case.effects[0])
+    assert text in case.found()
+
+
+def test_an_order_that_lost_its_payload_without_a_purge_is_found() -> None:
+    case = Case()
+    case.emptied = frozenset({KEY})
+    assert case.found() == ["A7 shop/1: its document is empty, and it was not purged"]
 
 
 def spoil(case: Case, what: str) -> None:

@@ -4,6 +4,12 @@ select d.client, d.order_id, d.digest
 from unnest(:clients::text[], :order_ids::text[]) as k(client, order_id)
 join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
+-- name: keep_documents!
+-- The documents of orders that were created just now, if they are missing.
+insert into order_documents (client, order_id, payload, digest)
+select * from unnest(:clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[])
+on conflict (client, order_id) do nothing;
+
 -- name: insert_orders
 -- (none) -> pending, with the history row, the status of it and the count of open orders. Returns the new ones.
 -- With `with_documents` the payloads are written as received, and new is whose document is new: one that exists is left

@@ -3,7 +3,7 @@
 -- name: audit_orders
 -- Every state record.
 select no, client, order_id, digest, workflow, version, state, locked_by is not null as locked, held_by, fence, attempt,
-       sequence, history, budget
+       sequence, history, budget, purged_at is not null as purged, document_left
 from orders order by no;
 
 -- name: audit_steps
@@ -23,7 +23,7 @@ order by no, step_no, direction;
 
 -- name: audit_documents
 -- Every document by key, in whichever database they are.
-select client, order_id, digest from order_documents;
+select client, order_id, digest, payload = '' as empty from order_documents;
 
 -- name: audit_dead_letters
 -- What was set aside, and what was to become of it; a replayed one with its body, for the order that it names.

@@ -1,15 +1,16 @@
 -- Documents in a database of their own. Each statement says on which of the two it runs.
 
--- name: deposit_documents!
+-- name: deposit_documents
 -- On the orders database: payloads as received, with what a state record is made of. An existing one is left alone and
--- compared in a second statement.
+-- compared in a second statement. Shows the new ones.
 insert into order_documents (client, order_id, payload, digest, workflow, version, priority, not_before, progress,
                              status_queue, trace)
 select * from unnest(
     :clients::text[], :order_ids::text[], :payloads::text[], :digests::bytea[], :workflows::text[],
     :versions::int[], :priorities::int[], :not_before::timestamptz[], :progress::boolean[],
     :status_queues::text[], :traces::text[])
-on conflict (client, order_id) do nothing;
+on conflict (client, order_id) do nothing
+returning client, order_id;
 
 -- name: fetch_documents
 -- On the orders database: payloads by key, with what they are compared by.
@@ -19,11 +20,11 @@ join order_documents d on d.client = k.client and d.order_id = k.order_id;
 
 -- name: documents_after
 -- On the orders database: a page of documents beyond a mark and of some age, oldest first. By that age whatever wrote
--- them has committed.
+-- them has committed. The empty ones are of orders that were purged: nothing can be made of them.
 select at, client, order_id, digest, workflow, version, priority, not_before, progress, status_queue, trace
 from order_documents
 where (at, client, order_id) > (:after::timestamptz, :after_client::text, :after_order_id::text)
-  and at < clock_timestamp() - make_interval(secs => :age_seconds::float8)
+  and at < clock_timestamp() - make_interval(secs => :age_seconds::float8) and payload <> ''
 order by at, client, order_id limit :most::int;
 
 -- name: document_store_id

@@ -20,7 +20,7 @@ order by o.no desc limit :most::int;
 select o.no, o.client, o.order_id, o.workflow, o.version, o.state, o.locked_by, o.touched_by, o.fence, o.attempt,
        o.step, o.sent_at, o.complete_by, o.wake_at, o.retries, o.not_before, o.held_by, o.held_at, o.paused_at, o.paused_by,
        o.cancel_requested, o.failure_count, o.sequence, o.history, o.status_queue, o.trace, o.received_at, o.ended_at,
-       o.budget, w.definition, d.payload,
+       o.budget, o.purged_at, w.definition, nullif(d.payload, '') as payload,
        clock_timestamp() as now
 from orders o left join workflows w on w.name = o.workflow and w.version = o.version
 left join order_documents d on d.client = o.client and d.order_id = o.order_id
