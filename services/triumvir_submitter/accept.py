@@ -139,9 +139,8 @@ async def accept(
     admitted = [s for s in same if s.key in stored] if room > 0 or deposited is not None else []
     created = await create(connection, [submission.acceptance for submission in admitted], desk)
     accepted.new += created.values()
-    if (
-        created and deposited is None
-    ):  # what was purged may have been forgotten since its document was looked at
+    if created and deposited is None:
+        # what was purged may have been forgotten since its document was looked at
         await _keep_documents(connection, [s for s in admitted if s.key in created])
     await _answer_again(connection, [s for s in same if s.key not in created], accepted, desk.most_open)
     return accepted
