@@ -69,6 +69,7 @@ class Upkeep:
             await statement("forget_bulks").rows(connection, seconds=self._kept)
             await statement("forget_bulk_orders").value(connection, most=MOST_FORGOTTEN)
             await statement("forget_pause_log").rows(connection, seconds=self._kept, most=MOST_FORGOTTEN)
+            await statement("forget_reveals").rows(connection, seconds=self._kept, most=MOST_FORGOTTEN)
 
     async def _count_held(self) -> None:
         async with self._session.connection() as connection:

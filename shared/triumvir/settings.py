@@ -178,7 +178,7 @@ class Settings(BaseSettings):
 
     operator_log_retention: Seconds = Field(
         timedelta(days=90),
-        description="bulks, and what was paused, are forgotten so long after their last event",
+        description="bulks, what was paused, and who looked at confidential data are forgotten after so long",
     )
 
     retention_days: int | None = Field(

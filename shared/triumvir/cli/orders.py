@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from triumvir.cli import order_view, undo_view
-from triumvir.cli.concealment import concealed
 from triumvir.cli.equipment import settings
 from triumvir.cli.output import NONE, coloured, moment, run, say, show_rows, write_json
+from triumvir.cli.reveals import as_asked, list_reveals
 from triumvir.cli.standing import waits_for
 from triumvir.contracts.names import is_name, order_key
 from triumvir.errors import ConfigurationError, UnknownOrder
@@ -23,6 +23,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+app.command("reveals")(list_reveals)
 
 KEY_HELP: Final = "CLIENT/ORDER_ID"
 
@@ -71,30 +73,34 @@ def list_orders(
 def show_order(
     key: Annotated[str, typer.Argument(metavar=KEY_HELP, help="The order's key.")],
     history: Annotated[int, typer.Option(min=0, help="So many of the latest events; 0 shows all.")] = 30,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Data of confidential workflows, too.")] = False,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Data of confidential workflows, too; logged.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Why --reveal; kept in its log.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the drawing.")] = False,
 ) -> None:
     """Show one order: its steps (those not started too), calls, effects, undos, and all that happened.
 
-    Of a confidential workflow, payload, results and errors are shown on demand only.
+    Of a confidential workflow, payload, results and errors are shown on demand only, and who asked is written down
+    first: `orders reveals` lists it.
 
     \b
     Example:
       triumvir orders show shop-a/536365
-      triumvir orders show shop-a/536365 --reveal
+      triumvir orders show shop-a/536365 --reveal --reason "ticket 4711"
     """
     client, order_id = split_key(key)
 
     async def read() -> OrderDetail | None:
         async with connect(settings()) as connection:
-            return await Reads(connection).order(client, order_id)
+            found = await Reads(connection).order(client, order_id)
+            return found and await as_asked(connection, found, reveal, "orders show", reason)
 
     found = run(read())
     if found is None:
         raise UnknownOrder(
             f"there is no order {key!r}; triumvir orders list --client {client} shows what there is"
         )
-    found = found if reveal else concealed(found)
     if as_json:
         write_json(undo_view.as_json(found))
     else:

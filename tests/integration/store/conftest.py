@@ -14,7 +14,7 @@ from triumvir.store import session
 _TABLES = (
     "admission", "commands", "dead_letter_log", "dead_letters", "deliveries", "documents_elsewhere", "inbox",
     "instances", "bulks", "bulk_orders", "bulk_log", "pauses", "pause_log",
-    "aged_orders", "order_documents", "orders", "outbox", "steps", "transitions", "workflows",
+    "aged_orders", "reveal_log", "order_documents", "orders", "outbox", "steps", "transitions", "workflows",
 )  # fmt: skip
 
 

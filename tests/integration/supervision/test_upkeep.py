@@ -88,3 +88,14 @@ async def test_lines_of_the_log_of_pauses_are_forgotten_and_pauses_are_not(desk:
         "w0",
     ]
     assert await desk.db.fetchval("select count(*) from pauses") == 1
+
+
+async def test_who_looked_at_confidential_data_is_forgotten_after_the_retention(desk: Desk) -> None:
+    await desk.db.execute(
+        "insert into reveal_log (at, who, command, client, order_id, workflow)"
+        " select now() - make_interval(days => d), 'me', 'orders show', 'shop', 'o' || d, 'w'"
+        " from unnest(array[60, 31, 29, 0]) d"
+    )
+    await tidy(desk)
+    rows = await desk.db.fetch("select order_id from reveal_log order by n")
+    assert [row["order_id"] for row in rows] == ["o29", "o0"]
