@@ -46,9 +46,9 @@ async def _start(suite: TwoReleases, **settings: Any) -> None:
         await asyncio.to_thread(suite.start, kind, *arguments, **settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"consumer_timeout": 1}], ids=["as ever", "early acks"])
+@pytest.mark.parametrize("changed", [{}, {"consumer_timeout": 1}], ids=["as ever", "early acks"])
 async def test_the_previous_release_and_this_one_run_side_by_side_under_load(
-    releases: TwoReleases, settings: dict[str, Any]
+    releases: TwoReleases, changed: dict[str, Any]
 ) -> None:
     """Early acknowledged requests are this release's alone: the other one knows no such setting, and their rows."""
     await _start(releases)
@@ -60,7 +60,7 @@ async def test_the_previous_release_and_this_one_run_side_by_side_under_load(
         await migrate(releases.settings.database_url, SCHEMA)
         await _submit(bench, "migrated")
         releases.upgrade()
-        await _start(releases, **settings)
+        await _start(releases, **changed)
         await _submit(bench, "together")
         await _until_ended(bench, 3)
         assert [service.exit_code() for service in releases.running] == [None] * len(releases.running)
@@ -72,7 +72,7 @@ async def test_the_previous_release_and_this_one_run_side_by_side_under_load(
         early = await bench.db.fetchval("select count(*) from inbox where early is not null")
     findings = await audit(releases.settings)
     assert not findings, describe(findings)
-    assert (early > 0) == bool(settings)
+    assert (early > 0) == bool(changed)
 
 
 async def _is_all_sent(bench: Workbench) -> bool:

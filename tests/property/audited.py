@@ -18,7 +18,9 @@ from triumvir.testing.evidence import Call, Effect, Evidence, Ledger
 from triumvir.testing.findings import Finding
 from triumvir.testing.snapshot import OrderFacts, Snapshot
 
-_NOTHING_LEFT: Final[Any] = {"outbox": 0, "commands": 0, "marks": 0, "replays": 0, "admitted": 0, "open": 0}
+_NOTHING_LEFT: Final[Any] = dict.fromkeys(
+    ("outbox", "commands", "marks", "replays", "replies", "admitted", "open"), 0
+)
 _DIGEST: Final = b""
 
 

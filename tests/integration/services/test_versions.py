@@ -94,8 +94,8 @@ async def test_f50_an_operation_that_no_agent_knows_yet_holds_the_order_until_on
     orders = [await bench.submit(fresh) for _ in range(5)]
 
     async def all_held() -> bool:
-        details = [await bench.detail(order.order_id) for order in orders]
-        return all(each.order.held_by == "operation:renewed/fresh" for each in details)
+        held = "select count(*) from orders where held_by = 'operation:renewed/fresh'"
+        return bool(await bench.db.fetchval(held) == len(orders))
 
     await eventually(all_held, what="the orders held for the operation")
     await asyncio.to_thread(

@@ -42,10 +42,11 @@ _RUNNING: Final = f"""
 """
 _HELD: Final = f"'pending', 0, 0, null, n, {_ALIVE} null, null, null, 'agent:a' || n % 5, null"
 _INBOX: Final = """
-    insert into inbox (no, step_no, direction, fence, state, calls, reply, early, early_fence, reply_due)
+    insert into inbox (no, step_no, direction, fence, state, calls, reply, early, early_fence, reply_due, complete_by)
     select no, 1, 'do', 1, 'succeeded', 1, '{}', '{}', 1,
-           case when n <= $1 then clock_timestamp() - n * interval '1 s' end
-    from (select no, row_number() over (order by no) as n from orders where state = 'processed') as o
+           case when n <= $1 then clock_timestamp() - n * interval '1 s' end,
+           case when n <= $2 then ended_at end
+    from (select no, ended_at, row_number() over (order by no) as n from orders where state = 'processed') as o
 """
 _LETTERS: Final = """
     insert into dead_letters (id, queue, reason, detail, client, headers, body, settlement, settled_at,
@@ -71,15 +72,10 @@ async def fill(url: str) -> None:
             ("'held-'", HELD, _HELD),
         ):
             await connection.execute(_ORDER.format(prefix=prefix, columns=columns), count)
-        await connection.execute(_INBOX, REPLIES_DUE)
+        await connection.execute(_INBOX, REPLIES_DUE, BEGUN_BY_AGENTS)
         await connection.execute(
             "insert into steps (no, step_no, attempt, state, effect, result)"
             " select no, 1, 1, 'completed', 'certain', '{}' from orders where state = 'processed' order by no"
-        )
-        await connection.execute(
-            "insert into inbox (no, step_no, direction, fence, state, complete_by)"
-            " select no, 1, 'do', 1, 'succeeded', ended_at from orders where state = 'processed' order by no limit $1",
-            BEGUN_BY_AGENTS,
         )
         await connection.execute(
             "insert into workflows (name, version, definition, digest) values ('shop', 1, $1, sha256('x'))",
