@@ -10,6 +10,12 @@ ORDERS ?=
 SEED ?=
 DURATION ?= 600
 WORKERS ?= 3
+TRANSPORT ?=
+
+# Every process that a target starts has it from there.
+ifneq ($(TRANSPORT),)
+export TRIUMVIR_TRANSPORT := $(TRANSPORT)
+endif
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +40,10 @@ test: node lint ## everything but the slow faults, on real servers; WORKERS=N fi
 unit: setup ## tests that need no server
 	$(PYTHON) -m pytest tests/unit tests/property tests/house -m "not slow"
 
-faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers
+faults: setup ## every fault: kills, crashes, restarts, doubled messages; on private servers; TRANSPORT=stock
 	$(PYTHON) -m pytest tests/faults -m faults
 
-soak: setup ## a random mix of all faults, then the audit; DURATION=600 seconds, SEED=N for the same mix again
+soak: setup ## a random mix of all faults, then the audit; DURATION=600 seconds, SEED=N for the same mix, TRANSPORT=stock
 	@$(PYTHON) -m tests.soak --seconds $(DURATION) $(if $(SEED),--seed $(SEED))
 
 search: setup ## every state that a small world can reach with three faults in it; prints how many

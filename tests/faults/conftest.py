@@ -19,14 +19,15 @@ from tests.orders_database import with_documents_at
 from tests.servers import ServerSet
 from triumvir.local import PrivateServers
 from triumvir.local.database import PrivateDatabase
-from triumvir.settings import Settings
+from triumvir.settings import Settings, chosen_transport
 
 LOGS = ROOT / ".run" / "faults"
 _FAILED = pytest.StashKey[bool]()
 
 
 def pytest_report_header() -> str:
-    return f"faults: FAULT_SEED={os.environ.get('FAULT_SEED', '1')}, logs of failed ones in {LOGS}"
+    seed, transport = os.environ.get("FAULT_SEED", "1"), chosen_transport()
+    return f"faults: FAULT_SEED={seed}, transport {transport}, logs of failed ones in {LOGS}"
 
 
 @pytest.hookimpl(wrapper=True)
