@@ -19,6 +19,7 @@ from triumvir.runtime.undeliverable import Undeliverable
 from triumvir.store.session import Store
 from triumvir_agent.early import EarlyAcks
 from triumvir_agent.inbox import Inbox
+from triumvir_agent.retried import log_retries
 from triumvir_agent.serving import take_requests
 from triumvir_agent.targets import load
 from triumvir_agent.transactions import Connections
@@ -51,4 +52,5 @@ def main(args: Sequence[str] = ()) -> None:
         agents = load(args)
     except DefinitionError as error:
         refuse_usage(str(error))
+    log_retries()
     run_service("agent", partial(serve, agents))

@@ -18,7 +18,8 @@ SAID = "no way"
 async def test_data_and_errors_of_a_confidential_order_are_told_to_its_agents_alone_and_shown_on_demand(
     bench: Workbench,
 ) -> None:
-    order = await bench.submit("secretive", {"plain": "permanent", "un-b": "permanent", "card": SECRET})
+    payload = {"a": ["transient", "ok"], "plain": "permanent", "un-b": "permanent", "card": SECRET}
+    order = await bench.submit("secretive", payload)
     with pytest.raises(OrderCompensationFailed) as caught:
         await order.result(timeout=60)
     assert SAID not in str(caught.value)
@@ -44,5 +45,8 @@ async def test_data_and_errors_of_a_confidential_order_are_told_to_its_agents_al
     logs = [path.read_text() for path in bench.suite.folder.glob("*.log")]
     assert any(order.key in log for log in logs)
     lines = [line for log in logs for line in log.splitlines() if order.order_id in line]
-    assert [line for line in lines if SAID in line or SECRET in line] == []
+    assert [line for line in lines if SAID in line or SECRET in line or "not now" in line] == []
+    retried = [line for log in logs for line in log.splitlines() if "retry" in line or "retried" in line]
+    assert {json.loads(line)["event"] for line in retried if "not now" in line} <= {"operation_failed"}
+    assert any(json.loads(line)["event"] == "call_retried" for line in retried)
     assert any("[confidential]" in line for line in lines)
